@@ -1,0 +1,2 @@
+//! Orders.
+fn main() {}
