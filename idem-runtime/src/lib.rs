@@ -1,1 +1,7 @@
 //! Runtime.
+
+mod digest;
+pub mod key;
+pub mod problem;
+pub mod response;
+pub mod scope;
