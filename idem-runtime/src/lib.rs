@@ -7,3 +7,4 @@ pub mod key;
 pub mod problem;
 pub mod response;
 pub mod scope;
+pub mod telemetry;
