@@ -165,3 +165,6 @@ fn bare(value: &[u8]) -> Result<String, KeyError> {
     }
     Ok(value.iter().copied().map(char::from).collect())
 }
+
+#[cfg(test)]
+mod tests;

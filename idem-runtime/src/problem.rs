@@ -221,3 +221,6 @@ fn whole_seconds(delay: Duration) -> u64 {
     let partial = u64::from(delay.subsec_nanos() > 0);
     delay.as_secs().saturating_add(partial).max(1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -233,3 +233,6 @@ impl Collected {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -276,3 +276,6 @@ tuple_scopes!(A B C);
 tuple_scopes!(A B C D);
 tuple_scopes!(A B C D E);
 tuple_scopes!(A B C D E F);
+
+#[cfg(test)]
+mod tests;
