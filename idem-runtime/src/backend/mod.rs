@@ -1,0 +1,415 @@
+//! The databases: for each one file with its SQL, its error codes and its migrations. Nothing else
+//! of this crate knows SQL.
+//!
+//! The shape is the same in each. `begin` starts a transaction, `claim` takes a key in it or says who
+//! has it, `complete` stores the answer as the transaction's last write, and `commit` ends it. All
+//! other methods are statements of their own.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sqlx::{Database, Pool};
+
+use crate::fingerprint::Fingerprint;
+use crate::scope::{RecordId, ScopeKey};
+
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+/// The table of the keys, in every database.
+pub(crate) const TABLE: &str = "idem_keys";
+
+/// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
+/// `sqlx::MySql`, each behind the feature of its name. Sealed.
+pub trait Backend: Database + sealed::Sealed {
+    /// Whether one writer at a time is all the engine allows (SQLite).
+    const SINGLE_WRITER: bool;
+
+    /// What one transaction must prove of itself at its end.
+    #[doc(hidden)]
+    type Session: Send + Sync;
+
+    /// What is found out about the server once.
+    #[doc(hidden)]
+    type Server: Clone + Send + Sync + Debug;
+
+    /// Asks the server what it is.
+    #[doc(hidden)]
+    fn detect(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<Self::Server>> + Send;
+
+    /// Begins, through sqlx, so that its depth is right for a helper's own `begin()`.
+    #[doc(hidden)]
+    fn begin(
+        connection: &mut Self::Connection,
+        server: &Self::Server,
+        isolation: Option<Isolation>,
+    ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send;
+
+    /// Takes the key, or says what has it. Whatever the answer, the transaction is still open.
+    #[doc(hidden)]
+    fn claim(
+        connection: &mut Self::Connection,
+        session: &mut Self::Session,
+        claim: &Claim<'_>,
+    ) -> impl Future<Output = sqlx::Result<Claimed>> + Send;
+
+    /// Stores the answer under the claimed key, as the last write before the commit.
+    #[doc(hidden)]
+    fn complete(
+        connection: &mut Self::Connection,
+        session: &mut Self::Session,
+        claim: &Claim<'_>,
+        answer: &Answer<'_>,
+    ) -> impl Future<Output = sqlx::Result<Completed>> + Send;
+
+    /// Whether the transaction that `begin` started still runs on this connection. Asked at most once,
+    /// and not after `complete`.
+    #[doc(hidden)]
+    fn state(
+        connection: &mut Self::Connection,
+        session: &mut Self::Session,
+        claim: Option<&Claim<'_>>,
+    ) -> impl Future<Output = sqlx::Result<TransactionState>> + Send;
+
+    /// Commits.
+    #[doc(hidden)]
+    fn commit(
+        connection: &mut Self::Connection,
+        session: &mut Self::Session,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Says that the transaction may be rolled back, before it is.
+    #[doc(hidden)]
+    fn release_session(_session: &mut Self::Session) {}
+
+    /// Whether the connection can't be used again, though the transaction is over.
+    #[doc(hidden)]
+    fn is_spoiled(_session: &Self::Session) -> bool {
+        false
+    }
+
+    /// Stops the statement that a dropped future left running, from another connection.
+    #[doc(hidden)]
+    fn cancel(
+        pool: &Pool<Self>,
+        session: &Self::Session,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Reads a record, outside any transaction.
+    #[doc(hidden)]
+    fn look(
+        connection: &mut Self::Connection,
+        id: &RecordId,
+    ) -> impl Future<Output = sqlx::Result<Option<Record>>> + Send;
+
+    /// Stores an answer, or the state `unknown`, by a statement of its own. `None`: another record was
+    /// there first.
+    #[doc(hidden)]
+    fn settle_alone(
+        connection: &mut Self::Connection,
+        claim: &Claim<'_>,
+        state: State,
+        answer: &Answer<'_>,
+    ) -> impl Future<Output = sqlx::Result<Option<Stored>>> + Send;
+
+    /// The migrations, oldest first; their number is their version.
+    #[doc(hidden)]
+    const MIGRATIONS: &'static [&'static str];
+
+    /// Applies the migrations that are missing, one process at a time.
+    #[doc(hidden)]
+    fn migrate(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<i64>> + Send;
+
+    /// The version of the schema in the database; `None` where there is none.
+    #[doc(hidden)]
+    fn schema_version(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
+
+    /// Erases the stored answers of expired keys that keep a tombstone. Returns how many.
+    #[doc(hidden)]
+    fn erase_answers(
+        connection: &mut Self::Connection,
+        batch: u32,
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
+
+    /// Deletes records whose retention is over. Returns how many.
+    #[doc(hidden)]
+    fn delete_expired(
+        connection: &mut Self::Connection,
+        batch: u32,
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
+
+    /// Deletes the completed records of one scope among the `batch` records that follow `after`.
+    #[doc(hidden)]
+    fn erase_scope(
+        connection: &mut Self::Connection,
+        scope: &ScopeKey,
+        after: Option<&RecordId>,
+        batch: u32,
+    ) -> impl Future<Output = sqlx::Result<ErasedBatch>> + Send;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    #[cfg(feature = "mysql")]
+    impl Sealed for sqlx::MySql {}
+    #[cfg(feature = "postgres")]
+    impl Sealed for sqlx::Postgres {}
+    #[cfg(feature = "sqlite")]
+    impl Sealed for sqlx::Sqlite {}
+}
+
+/// The isolation level of the handler's transaction. SQLite has one, serializable, whatever is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Each statement sees what was committed before it.
+    ReadCommitted,
+    /// Each statement sees what was committed before the first one.
+    RepeatableRead,
+    /// As if transactions ran one after the other.
+    Serializable,
+}
+
+impl Isolation {
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn as_sql(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "READ COMMITTED",
+            Self::RepeatableRead => "REPEATABLE READ",
+            Self::Serializable => "SERIALIZABLE",
+        }
+    }
+}
+
+/// A key that an attempt wants.
+#[derive(Debug)]
+pub struct Claim<'a> {
+    pub(crate) id: &'a RecordId,
+    pub(crate) scope: &'a ScopeKey,
+    pub(crate) operation: &'static str,
+    pub(crate) fingerprint: &'a Fingerprint,
+    /// What the fingerprint was told to count and to ignore, as JSON; `None` for nothing.
+    pub(crate) fingerprint_options: Option<&'a str>,
+    /// Drawn anew for each request: tells an attempt's own record from another's.
+    pub(crate) owner: [u8; 16],
+    /// The first integer of advisory locks.
+    pub(crate) lock_namespace: i32,
+}
+
+/// An answer to be stored.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    pub(crate) status: u16,
+    /// `None` where `replay_with` rebuilds the answer.
+    pub(crate) content: Option<Content<'a>>,
+    /// The resources as JSON; `None` for none.
+    pub(crate) resources: Option<&'a str>,
+    /// From the storing of the answer, by the database's clock. `None`: never.
+    pub(crate) ttl: Option<Duration>,
+    /// After `ttl`.
+    pub(crate) tombstone: Duration,
+}
+
+impl Answer<'_> {
+    fn ttl_millis(&self) -> Option<i64> {
+        self.ttl.map(millis)
+    }
+
+    fn retention_millis(&self) -> Option<i64> {
+        self.ttl
+            .map(|ttl| millis(ttl).saturating_add(millis(self.tombstone)))
+    }
+}
+
+/// Headers and body, perhaps sealed by a cipher.
+#[derive(Debug)]
+pub struct Content<'a> {
+    pub(crate) headers: &'a [u8],
+    pub(crate) body: &'a [u8],
+    pub(crate) sealed: bool,
+}
+
+/// What a claim found.
+#[derive(Debug)]
+pub enum Claimed {
+    /// The key is this attempt's. `took_over`: from a record past its lifetime.
+    Won { took_over: bool },
+    /// There is a record.
+    Held(Record),
+    /// Another transaction works on it.
+    InFlight,
+}
+
+/// What the storing of an answer found.
+#[derive(Debug)]
+pub enum Completed {
+    Stored(Stored),
+    /// Another attempt's record was there first.
+    Lost,
+    /// The transaction that claimed the key is over.
+    NotOpen(TransactionState),
+}
+
+/// What became of a transaction while the handler had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionState {
+    /// It still runs.
+    Open,
+    /// It is gone, and nothing of it nor after it is durable.
+    RolledBack,
+    /// It is gone, and something may be durable.
+    Ended,
+}
+
+/// When a stored answer expires, in milliseconds since 1970 by the database's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    pub(crate) expires_at: Option<i64>,
+}
+
+/// A record's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i16)]
+pub enum State {
+    /// Claimed. Committed only if a handler ended its own transaction.
+    Started = 0,
+    /// Answered.
+    Completed = 1,
+    /// Somebody must look.
+    Unknown = 2,
+}
+
+impl State {
+    fn from_sql(state: i16) -> Self {
+        match state {
+            0 => Self::Started,
+            1 => Self::Completed,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Where a record stands by the database's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It answers.
+    Live,
+    /// Its `ttl` has passed; it is refused until its tombstone goes.
+    Tombstone,
+    /// It may be replaced.
+    Expired,
+}
+
+impl Standing {
+    fn from_sql(standing: i32) -> Self {
+        match standing {
+            0 => Self::Live,
+            1 => Self::Tombstone,
+            _ => Self::Expired,
+        }
+    }
+}
+
+/// A record as it was read.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub(crate) state: State,
+    pub(crate) standing: Standing,
+    pub(crate) owner: Vec<u8>,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) fingerprint_options: Option<String>,
+    pub(crate) status: u16,
+    pub(crate) headers: Option<Bytes>,
+    pub(crate) body: Option<Bytes>,
+    pub(crate) sealed: bool,
+    pub(crate) resources: Option<String>,
+    /// Milliseconds since 1970.
+    pub(crate) expires_at: Option<i64>,
+}
+
+/// One batch of an erasure.
+#[derive(Debug)]
+pub struct ErasedBatch {
+    pub(crate) erased: u64,
+    /// Records of the scope that are `started` or `unknown` and stay.
+    pub(crate) kept: u64,
+    /// The last record looked at; `None` when there are no more.
+    pub(crate) last: Option<RecordId>,
+}
+
+/// What a database error means for the attempt that met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Serialization failure or deadlock: run again.
+    RunAgain,
+    /// The transaction was aborted by an earlier error that the handler swallowed (PostgreSQL).
+    Aborted,
+    /// A constraint failed at the commit: the handler's fault, and it would fail again.
+    Constraint,
+    /// Anything else: the store is out of reach or broken.
+    Store,
+}
+
+/// Codes and not backends: a handler's error may come from any database that is compiled in.
+pub(crate) fn fault(error: &sqlx::Error) -> Fault {
+    let sqlx::Error::Database(error) = error else {
+        return Fault::Store;
+    };
+    #[cfg(feature = "mysql")]
+    if let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+        return mysql::fault(error.number(), error.code());
+    }
+    #[cfg(feature = "sqlite")]
+    if let Some(error) = error.try_downcast_ref::<sqlx::sqlite::SqliteError>() {
+        return sqlite::fault(error);
+    }
+    match error.code().as_deref() {
+        Some("40001" | "40P01") => Fault::RunAgain,
+        Some("25P02") => Fault::Aborted,
+        Some(code) if code.starts_with("23") => Fault::Constraint,
+        _ => Fault::Store,
+    }
+}
+
+/// Whether the database asks for the transaction to be run again.
+pub(crate) fn asks_to_run_again(error: &sqlx::Error) -> bool {
+    fault(error) == Fault::RunAgain
+}
+
+/// How many records of a page stay though their scope is erased.
+#[cfg(any(feature = "sqlite", feature = "mysql"))]
+fn kept<'p>(page: impl Iterator<Item = (&'p [u8], i16)>, scope: &ScopeKey) -> u64 {
+    page.filter(|(owner, state)| {
+        *owner == scope.as_str().as_bytes() && State::from_sql(*state) != State::Completed
+    })
+    .count() as u64
+}
+
+/// Whole milliseconds, saturating.
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4)
+}
+
+/// All of a backend's migrations as one script, for teams that run their own.
+pub(crate) fn schema<DB: Backend>() -> String {
+    let mut script = String::new();
+    for (version, migration) in (1..).zip(DB::MIGRATIONS) {
+        script.push_str(&format!("-- idem schema, version {version}\n{}\n\n", migration.trim()));
+    }
+    script.push_str(&format!(
+        "INSERT INTO idem_schema (version) VALUES ({});\n",
+        DB::MIGRATIONS.len()
+    ));
+    script
+}

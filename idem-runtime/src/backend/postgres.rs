@@ -1,0 +1,366 @@
+//! PostgreSQL 15 and later.
+//!
+//! The claim is a try-lock and a look, in one statement; the record is inserted once, with its answer,
+//! at the end. The unique index is what makes it right: the lock only keeps duplicates from running at
+//! once. The look's snapshot is older than the lock, so that a late attempt may win the lock of a key
+//! that is already completed; its insert then finds the record and the attempt is rolled back.
+
+use bytes::Bytes;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Connection, Executor, Pool, Postgres, Row, SqlSafeStr};
+use sqlx_core::transaction::TransactionManager;
+
+use super::{
+    Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Isolation, Record, Standing, State,
+    Stored, TransactionState,
+};
+use crate::fingerprint::Fingerprint;
+use crate::scope::{RecordId, ScopeKey};
+
+type Manager = <Postgres as sqlx::Database>::TransactionManager;
+
+/// What the claim learned of its transaction.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The transaction's id, as `pg_current_xact_id()` gives it.
+    transaction: Option<String>,
+    /// The server process, to cancel a statement that was left running.
+    process: i32,
+}
+
+/// The columns of a record, in the order in which [`record`] reads them.
+macro_rules! columns {
+    () => {
+        "r.state, r.owner, r.fingerprint_version, r.fingerprint, r.fingerprint_options, r.status, \
+         r.headers, r.body, r.sealed, r.resources, \
+         (extract(epoch FROM r.expires_at) * 1000)::bigint AS expires_ms, \
+         CASE WHEN r.expires_at IS NULL OR r.expires_at > statement_timestamp() THEN 0 \
+              WHEN r.retain_until > statement_timestamp() THEN 1 ELSE 2 END AS standing"
+    };
+}
+
+/// Any isolation. Own statement, own snapshot.
+const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys r WHERE r.id = $1");
+
+/// READ COMMITTED: the snapshot is this statement's, taken before the lock. Above it: the
+/// transaction's, and this is its first statement. Either may miss a record that was committed while
+/// this statement waited for nothing; [`COMPLETE`] finds it.
+const CLAIM: &str = concat!(
+    "SELECT l.won, pg_backend_pid() AS process, \
+       CASE WHEN l.won AND (r.id IS NULL OR r.retain_until <= statement_timestamp()) \
+            THEN pg_current_xact_id()::text END AS transaction, \
+       r.id IS NOT NULL AS found, ",
+    columns!(),
+    " FROM (SELECT pg_try_advisory_xact_lock($1, $2) AS won) l \
+      LEFT JOIN idem_keys r ON r.id = $3"
+);
+
+/// One insert, which replaces a record whose retention is over and never any other.
+macro_rules! insert {
+    ($condition:literal) => {
+        concat!(
+            "INSERT INTO idem_keys AS k \
+               (id, scope, operation, owner, fingerprint_version, fingerprint, fingerprint_options, \
+                status, headers, body, sealed, resources, state, created_at, completed_at, \
+                expires_at, retain_until) \
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $15, now(), \
+                statement_timestamp(), \
+                statement_timestamp() + $13 * interval '1 millisecond', \
+                statement_timestamp() + $14 * interval '1 millisecond' ",
+            $condition,
+            " ON CONFLICT (id) DO UPDATE SET \
+                scope = excluded.scope, operation = excluded.operation, state = excluded.state, \
+                attempt = k.attempt + 1, owner = excluded.owner, \
+                fingerprint_version = excluded.fingerprint_version, \
+                fingerprint = excluded.fingerprint, \
+                fingerprint_options = excluded.fingerprint_options, status = excluded.status, \
+                headers = excluded.headers, body = excluded.body, sealed = excluded.sealed, \
+                resources = excluded.resources, created_at = excluded.created_at, \
+                completed_at = excluded.completed_at, expires_at = excluded.expires_at, \
+                retain_until = excluded.retain_until \
+              WHERE k.state = 1 AND k.retain_until <= statement_timestamp() \
+             RETURNING (extract(epoch FROM expires_at) * 1000)::bigint"
+        )
+    };
+}
+
+/// Inserts only if this is still the claim's transaction. Any isolation; at REPEATABLE READ and above
+/// a record that the snapshot can't see raises 40001.
+const COMPLETE: &str = insert!("WHERE pg_current_xact_id_if_assigned()::text = $16");
+
+/// In no transaction: for answers whose effect was rolled back, and for `unknown`.
+const SETTLE_ALONE: &str = insert!("");
+
+impl Backend for Postgres {
+    const SINGLE_WRITER: bool = false;
+    type Session = Session;
+    type Server = ();
+
+    async fn detect(_: &mut PgConnection) -> sqlx::Result<()> {
+        Ok(())
+    }
+
+    async fn begin(
+        connection: &mut PgConnection,
+        (): &(),
+        isolation: Option<Isolation>,
+    ) -> sqlx::Result<Session> {
+        let statement = match isolation {
+            None => "BEGIN",
+            Some(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        };
+        Manager::begin(connection, Some(statement.into_sql_str())).await?;
+        Ok(Session::default())
+    }
+
+    async fn claim(
+        connection: &mut PgConnection,
+        session: &mut Session,
+        claim: &Claim<'_>,
+    ) -> sqlx::Result<Claimed> {
+        let row = sqlx::query(CLAIM)
+            .bind(claim.lock_namespace)
+            .bind(claim.id.lock_word())
+            .bind(claim.id.as_bytes().as_slice())
+            .fetch_one(connection)
+            .await?;
+        session.process = row.try_get("process")?;
+        session.transaction = row.try_get("transaction")?;
+        let found: bool = row.try_get("found")?;
+        if session.transaction.is_some() {
+            return Ok(Claimed::Won { took_over: found });
+        }
+        if found {
+            let record = record(&row)?;
+            if record.standing != Standing::Expired {
+                return Ok(Claimed::Held(record));
+            }
+        }
+        Ok(Claimed::InFlight)
+    }
+
+    async fn complete(
+        connection: &mut PgConnection,
+        session: &mut Session,
+        claim: &Claim<'_>,
+        answer: &Answer<'_>,
+    ) -> sqlx::Result<Completed> {
+        let stored: Option<Option<i64>> = bind(sqlx::query_scalar(COMPLETE), claim, answer, State::Completed)
+            .bind(session.transaction.as_deref())
+            .fetch_optional(&mut *connection)
+            .await?;
+        Ok(match stored {
+            Some(expires_at) => Completed::Stored(Stored { expires_at }),
+            None => match Self::state(connection, session, Some(claim)).await? {
+                TransactionState::Open => Completed::Lost,
+                state => Completed::NotOpen(state),
+            },
+        })
+    }
+
+    async fn state(
+        connection: &mut PgConnection,
+        session: &mut Session,
+        _: Option<&Claim<'_>>,
+    ) -> sqlx::Result<TransactionState> {
+        let now: sqlx::Result<Option<String>> =
+            sqlx::query_scalar("SELECT pg_current_xact_id_if_assigned()::text")
+                .fetch_one(connection)
+                .await;
+        match now {
+            Ok(now) if session.transaction.is_some() && now != session.transaction => {
+                Ok(TransactionState::Ended)
+            }
+            Ok(_) => Ok(TransactionState::Open),
+            // Aborted by an error: still a transaction, and its rollback is all that is left.
+            Err(error) if super::fault(&error) == super::Fault::Aborted => {
+                Ok(TransactionState::Open)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn commit(connection: &mut PgConnection, _: &mut Session) -> sqlx::Result<()> {
+        Manager::commit(connection).await
+    }
+
+    async fn cancel(pool: &Pool<Self>, session: &Session) -> sqlx::Result<()> {
+        if session.process != 0 {
+            sqlx::query("SELECT pg_cancel_backend($1)")
+                .bind(session.process)
+                .execute(pool)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn look(
+        connection: &mut PgConnection,
+        id: &RecordId,
+    ) -> sqlx::Result<Option<Record>> {
+        sqlx::query(LOOK)
+            .bind(id.as_bytes().as_slice())
+            .fetch_optional(connection)
+            .await?
+            .as_ref()
+            .map(record)
+            .transpose()
+    }
+
+    async fn settle_alone(
+        connection: &mut PgConnection,
+        claim: &Claim<'_>,
+        state: State,
+        answer: &Answer<'_>,
+    ) -> sqlx::Result<Option<Stored>> {
+        let stored: Option<Option<i64>> = bind(sqlx::query_scalar(SETTLE_ALONE), claim, answer, state)
+            .fetch_optional(connection)
+            .await?;
+        Ok(stored.map(|expires_at| Stored { expires_at }))
+    }
+
+    const MIGRATIONS: &'static [&'static str] = &[include_str!("postgres/0001_keys.sql")];
+
+    async fn migrate(connection: &mut PgConnection) -> sqlx::Result<i64> {
+        let mut transaction = connection.begin().await?;
+        // "idem" in ASCII: one process migrates, the others wait for it.
+        transaction
+            .execute("SELECT pg_advisory_xact_lock(1768187245)")
+            .await?;
+        transaction
+            .execute("CREATE TABLE IF NOT EXISTS idem_schema (version bigint PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())")
+            .await?;
+        let found: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM idem_schema")
+            .fetch_one(&mut *transaction)
+            .await?;
+        let mut version = found.unwrap_or(0);
+        for migration in Self::MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0)) {
+            version += 1;
+            transaction.execute(AssertSqlSafe(*migration)).await?;
+            sqlx::query("INSERT INTO idem_schema (version) VALUES ($1)")
+                .bind(version)
+                .execute(&mut *transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(version)
+    }
+
+    async fn schema_version(connection: &mut PgConnection) -> sqlx::Result<Option<i64>> {
+        let there: bool = sqlx::query_scalar("SELECT to_regclass('idem_schema') IS NOT NULL")
+            .fetch_one(&mut *connection)
+            .await?;
+        if !there {
+            return Ok(None);
+        }
+        sqlx::query_scalar("SELECT max(version) FROM idem_schema")
+            .fetch_one(connection)
+            .await
+    }
+
+    async fn erase_answers(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
+        sqlx::query(
+            "UPDATE idem_keys SET headers = NULL, body = NULL, resources = NULL \
+             WHERE ctid = ANY (ARRAY( \
+                SELECT ctid FROM idem_keys \
+                 WHERE state = 1 AND expires_at <= now() AND retain_until > now() \
+                   AND (headers IS NOT NULL OR resources IS NOT NULL) \
+                 LIMIT $1 FOR UPDATE SKIP LOCKED))",
+        )
+        .bind(i64::from(batch))
+        .execute(connection)
+        .await
+        .map(|done| done.rows_affected())
+    }
+
+    async fn delete_expired(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
+        sqlx::query(
+            "DELETE FROM idem_keys WHERE ctid = ANY (ARRAY( \
+                SELECT ctid FROM idem_keys \
+                 WHERE state = 1 AND expires_at <= now() AND retain_until <= now() \
+                 LIMIT $1 FOR UPDATE SKIP LOCKED))",
+        )
+        .bind(i64::from(batch))
+        .execute(connection)
+        .await
+        .map(|done| done.rows_affected())
+    }
+
+    async fn erase_scope(
+        connection: &mut PgConnection,
+        scope: &ScopeKey,
+        after: Option<&RecordId>,
+        batch: u32,
+    ) -> sqlx::Result<ErasedBatch> {
+        let row = sqlx::query(
+            "WITH page AS (SELECT id, scope, state FROM idem_keys WHERE id > $1 ORDER BY id LIMIT $3), \
+                  gone AS (DELETE FROM idem_keys k USING page p \
+                            WHERE k.id = p.id AND p.scope = $2 AND k.state = 1 RETURNING 1) \
+             SELECT (SELECT count(*) FROM gone), \
+                    (SELECT count(*) FROM page WHERE scope = $2 AND state <> 1), \
+                    (SELECT id FROM page ORDER BY id DESC LIMIT 1)",
+        )
+        .bind(after.map_or(&[][..], |id| id.as_bytes().as_slice()))
+        .bind(scope.as_str())
+        .bind(i64::from(batch))
+        .fetch_one(connection)
+        .await?;
+        let last: Option<Vec<u8>> = row.try_get(2)?;
+        Ok(ErasedBatch {
+            erased: u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0),
+            kept: u64::try_from(row.try_get::<i64, _>(1)?).unwrap_or(0),
+            last: last.and_then(|id| RecordId::from_slice(&id)),
+        })
+    }
+}
+
+type Scalar<'q> = sqlx::query::QueryScalar<'q, Postgres, Option<i64>, sqlx::postgres::PgArguments>;
+
+/// The first fifteen parameters of the two inserts.
+fn bind<'q>(
+    query: Scalar<'q>,
+    claim: &'q Claim<'_>,
+    answer: &'q Answer<'_>,
+    state: State,
+) -> Scalar<'q> {
+    let content = answer.content.as_ref();
+    query
+        .bind(claim.id.as_bytes().as_slice())
+        .bind(claim.scope.as_str())
+        .bind(claim.operation)
+        .bind(claim.owner.to_vec())
+        .bind(i16::from(claim.fingerprint.version()))
+        .bind(claim.fingerprint.digest().as_slice())
+        .bind(claim.fingerprint_options)
+        .bind(i32::from(answer.status))
+        .bind(content.map(|content| content.headers))
+        .bind(content.map(|content| content.body))
+        .bind(content.is_some_and(|content| content.sealed))
+        .bind(answer.resources)
+        .bind(answer.ttl_millis())
+        .bind(answer.retention_millis())
+        .bind(state as i16)
+}
+
+fn record(row: &PgRow) -> sqlx::Result<Record> {
+    Ok(Record {
+        state: State::from_sql(row.try_get("state")?),
+        standing: Standing::from_sql(row.try_get("standing")?),
+        owner: row.try_get("owner")?,
+        fingerprint: Fingerprint::from_parts(
+            row.try_get::<i16, _>("fingerprint_version")?,
+            row.try_get("fingerprint")?,
+        ),
+        fingerprint_options: row.try_get("fingerprint_options")?,
+        status: u16::try_from(row.try_get::<i32, _>("status")?).unwrap_or(500),
+        headers: row
+            .try_get::<Option<Vec<u8>>, _>("headers")?
+            .map(Bytes::from),
+        body: row.try_get::<Option<Vec<u8>>, _>("body")?.map(Bytes::from),
+        sealed: row.try_get("sealed")?,
+        resources: row.try_get("resources")?,
+        expires_at: row.try_get("expires_ms")?,
+    })
+}

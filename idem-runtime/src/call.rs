@@ -1,0 +1,433 @@
+//! From a request to a call: the one extractor that a generated handler has.
+//!
+//! It reads the arguments that come from the request's parts at once, so that a caller who may not call
+//! sees nothing stored; and it keeps a reader that makes all arguments anew from the buffered request,
+//! for the attempts that follow a serialization failure.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, FromRef, FromRequest, FromRequestParts, Request};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::request::Parts;
+use sqlx::Database;
+
+use crate::backend::Backend;
+use crate::idempotency::Idempotency;
+use crate::operation::{Operation, Spec};
+use crate::replay::Replay;
+use crate::scope::ScopeKey;
+use crate::settle::Settled;
+use crate::tx::Handle;
+
+/// A handler's arguments: a tuple whose members are read from the request's parts, but for the last,
+/// which may want the body.
+pub trait Split: Sized + Send + 'static {
+    /// The arguments as the handler has them.
+    type Tuple: Send + 'static;
+    /// Those that are read before the body.
+    type Prefix: Send + Sync + 'static;
+    /// The last.
+    type Last: Send + 'static;
+
+    /// All together.
+    fn join(prefix: Self::Prefix, last: Self::Last) -> Self;
+    /// As the handler has them.
+    fn into_tuple(self) -> Self::Tuple;
+    /// From a caller who has them all.
+    fn from_tuple(tuple: Self::Tuple) -> Self;
+}
+
+/// Arguments that are all read from the request's parts.
+#[derive(Debug)]
+pub struct AllParts<T>(pub T);
+
+/// Marks a last argument that is read from the request's parts.
+#[derive(Debug)]
+pub enum ByParts {}
+/// Marks a last argument that is read from the whole request.
+#[derive(Debug)]
+pub enum ByBody {}
+
+/// What was read before the body. The last argument is among it where it does not want the body.
+type Early<A> = (<A as Split>::Prefix, Option<<A as Split>::Last>);
+
+/// How arguments are read. `M` is inferred: it tells the two kinds of last arguments apart.
+#[diagnostic::on_unimplemented(
+    message = "an argument of this handler can't be extracted from a request with the state `{S}`",
+    note = "all but the last argument must be `FromRequestParts<{S}>`, the last `FromRequest<{S}>`",
+    note = "name the state in the attribute, `state = {S}`, to have the argument itself underlined"
+)]
+pub trait Extract<S, M>: Split {
+    /// Reads what comes from the parts.
+    fn early(
+        parts: &mut Parts,
+        state: &S,
+    ) -> impl Future<Output = Result<Early<Self>, Response>> + Send;
+    /// Reads the last argument.
+    fn late(
+        last: Option<Self::Last>,
+        parts: Parts,
+        body: Bytes,
+        state: &S,
+    ) -> impl Future<Output = Result<Self::Last, Response>> + Send;
+}
+
+macro_rules! arguments {
+    ($($part:ident)* ; $last:ident) => {
+        impl<$($part: Send + Sync + 'static,)* $last: Send + 'static> Split for ($($part,)* $last,) {
+            type Tuple = Self;
+            type Prefix = ($($part,)*);
+            type Last = $last;
+
+            #[allow(non_snake_case)]
+            fn join(($($part,)*): Self::Prefix, $last: $last) -> Self {
+                ($($part,)* $last,)
+            }
+            fn into_tuple(self) -> Self {
+                self
+            }
+            fn from_tuple(tuple: Self) -> Self {
+                tuple
+            }
+        }
+
+        #[allow(non_snake_case, unused_variables)]
+        impl<S, $($part,)* $last> Extract<S, ByBody> for ($($part,)* $last,)
+        where
+            S: Send + Sync,
+            $($part: FromRequestParts<S> + Send + Sync + 'static,)*
+            $last: FromRequest<S> + Send + 'static,
+        {
+            async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
+                $(let $part = part(parts, state).await?;)*
+                Ok((($($part,)*), None))
+            }
+            async fn late(
+                _: Option<$last>,
+                parts: Parts,
+                body: Bytes,
+                state: &S,
+            ) -> Result<$last, Response> {
+                let mut request = Request::from_parts(parts, Body::from(body));
+                // The attribute's `max_body` was checked when the body was buffered.
+                DefaultBodyLimit::disable().apply(&mut request);
+                $last::from_request(request, state).await.map_err(IntoResponse::into_response)
+            }
+        }
+
+        #[allow(non_snake_case, unused_variables)]
+        impl<S, $($part,)* $last> Extract<S, ByParts> for ($($part,)* $last,)
+        where
+            S: Send + Sync,
+            $($part: FromRequestParts<S> + Send + Sync + 'static,)*
+            $last: FromRequestParts<S> + Send + 'static,
+        {
+            async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
+                $(let $part = part(parts, state).await?;)*
+                let $last = part(parts, state).await?;
+                Ok((($($part,)*), Some($last)))
+            }
+            async fn late(
+                last: Option<$last>,
+                mut parts: Parts,
+                _: Bytes,
+                state: &S,
+            ) -> Result<$last, Response> {
+                match last {
+                    Some(last) => Ok(last),
+                    None => part(&mut parts, state).await,
+                }
+            }
+        }
+
+        impl<$($part: Send + Sync + 'static,)* $last: Send + Sync + 'static> Split
+            for AllParts<($($part,)* $last,)>
+        {
+            type Tuple = ($($part,)* $last,);
+            type Prefix = ($($part,)* $last,);
+            type Last = ();
+
+            fn join(prefix: Self::Prefix, (): ()) -> Self {
+                Self(prefix)
+            }
+            fn into_tuple(self) -> Self::Tuple {
+                self.0
+            }
+            fn from_tuple(tuple: Self::Tuple) -> Self {
+                Self(tuple)
+            }
+        }
+
+        #[allow(non_snake_case)]
+        impl<S, $($part,)* $last> Extract<S, ByParts> for AllParts<($($part,)* $last,)>
+        where
+            S: Send + Sync,
+            $($part: FromRequestParts<S> + Send + Sync + 'static,)*
+            $last: FromRequestParts<S> + Send + Sync + 'static,
+        {
+            async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
+                $(let $part = part(parts, state).await?;)*
+                let $last = part(parts, state).await?;
+                Ok((($($part,)* $last,), Some(())))
+            }
+            async fn late(_: Option<()>, _: Parts, _: Bytes, _: &S) -> Result<(), Response> {
+                Ok(())
+            }
+        }
+    };
+}
+
+async fn part<T: FromRequestParts<S>, S>(parts: &mut Parts, state: &S) -> Result<T, Response> {
+    T::from_request_parts(parts, state)
+        .await
+        .map_err(IntoResponse::into_response)
+}
+
+arguments!(; L);
+arguments!(A; L);
+arguments!(A B; L);
+arguments!(A B C; L);
+arguments!(A B C D; L);
+arguments!(A B C D E; L);
+arguments!(A B C D E F; L);
+arguments!(A B C D E F G; L);
+arguments!(A B C D E F G H; L);
+arguments!(A B C D E F G H I; L);
+arguments!(A B C D E F G H I J; L);
+arguments!(A B C D E F G H I J K; L);
+arguments!(A B C D E F G H I J K N; L);
+arguments!(A B C D E F G H I J K N O; L);
+arguments!(A B C D E F G H I J K N O P; L);
+arguments!(A B C D E F G H I J K N O P Q; L);
+
+/// A router's state that has an [`Idempotency`] for the handler's database.
+#[diagnostic::on_unimplemented(
+    message = "the router's state `{Self}` has no `Idempotency<{DB}>`",
+    label = "needs `Idempotency<{DB}>: FromRef<{Self}>`",
+    note = "add a field `idempotency: Idempotency<{DB}>` to `{Self}` and derive `axum::extract::FromRef` for it"
+)]
+pub trait HasIdempotency<DB: Backend> {
+    /// A clone of it.
+    fn idempotency(&self) -> Idempotency<DB>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S, DB: Backend> HasIdempotency<DB> for S
+where
+    Idempotency<DB>: FromRef<S>,
+{
+    fn idempotency(&self) -> Idempotency<DB> {
+        Idempotency::from_ref(self)
+    }
+}
+
+/// Makes the arguments: the first time from what is already read, later from the buffered request. Hides
+/// the state's type.
+type Reader<A> = Arc<
+    dyn Fn(Parts, Bytes, Option<(Early<A>, Parts)>) -> BoxFuture<'static, Result<A, Response>>
+        + Send
+        + Sync,
+>;
+
+/// A request whose parts were read: the only argument of a generated handler.
+pub struct Call<H: Handle, A: Split> {
+    idempotency: Idempotency<H::Db>,
+    parts: Parts,
+    body: Body,
+    early: Early<A>,
+    /// As the extractors left them.
+    late_parts: Parts,
+    read: Reader<A>,
+}
+
+/// Lets axum infer how the last argument is read.
+#[derive(Debug)]
+pub struct Via<M>(PhantomData<fn(M)>);
+
+impl<S, M, H, A> FromRequest<S, Via<M>> for Call<H, A>
+where
+    S: HasIdempotency<H::Db> + Clone + Send + Sync + 'static,
+    H: Handle,
+    A: Extract<S, M>,
+    M: 'static,
+{
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let (parts, body) = request.into_parts();
+        let mut late_parts = parts.clone();
+        let early = A::early(&mut late_parts, state).await?;
+        let idempotency = state.idempotency();
+        let state = state.clone();
+        let read: Reader<A> = Arc::new(move |parts, body, first| {
+            let state = state.clone();
+            Box::pin(async move {
+                let ((prefix, last), parts) = match first {
+                    Some(first) => first,
+                    None => {
+                        let mut parts = parts;
+                        (A::early(&mut parts, &state).await?, parts)
+                    }
+                };
+                let last = A::late(last, parts, body, &state).await?;
+                Ok(A::join(prefix, last))
+            })
+        });
+        Ok(Self {
+            idempotency,
+            parts,
+            body,
+            early,
+            late_parts,
+            read,
+        })
+    }
+}
+
+impl<H: Handle, A: Split> fmt::Debug for Call<H, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").finish_non_exhaustive()
+    }
+}
+
+/// A handler with its arguments: all that is left is the transaction.
+pub type Ready<H> = Box<dyn for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send>;
+
+/// Makes a [`Ready`] from the buffered request, as often as it takes.
+pub type Prepare<H> =
+    Box<dyn FnMut(Parts, Bytes) -> BoxFuture<'static, Result<Ready<H>, Response>> + Send>;
+
+/// Builds the answer of a replay again.
+pub type Rebuild<DB> = for<'c> fn(
+    &'c mut <DB as Database>::Connection,
+    &'c Replay,
+) -> BoxFuture<'c, Option<Response>>;
+
+/// A closure that is boxed by a cast is not higher-ranked; one that meets this bound is.
+fn ready<H, F>(call: F) -> Ready<H>
+where
+    F: for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send + 'static,
+{
+    Box::new(call)
+}
+
+/// A request that may call its handler, with all types but the database's erased, so that the engine is
+/// compiled once a database and not once a handler.
+pub struct Authorized<H: Handle> {
+    pub(crate) idempotency: Idempotency<H::Db>,
+    pub(crate) spec: &'static Spec,
+    pub(crate) scope: ScopeKey,
+    pub(crate) parts: Parts,
+    pub(crate) body: Body,
+    pub(crate) prepare: Prepare<H>,
+    pub(crate) rebuild: Option<Rebuild<H::Db>>,
+}
+
+impl<H: Handle> fmt::Debug for Authorized<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorized")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<H: Handle, A: Split> Call<H, A> {
+    /// Runs the operation for this request.
+    pub async fn run<O: Operation<Handle = H, Args = A>>(self) -> Answer<O> {
+        let response = match O::authorize(&self.early.0).await {
+            Err(refused) => refused,
+            Ok(()) => H::run(self.authorized::<O>()).await,
+        };
+        Answer(response, PhantomData)
+    }
+
+    fn authorized<O: Operation<Handle = H, Args = A>>(self) -> Authorized<H> {
+        let scope = O::scope(&self.early.0);
+        let read = self.read;
+        let mut first = Some((self.early, self.late_parts));
+        let prepare: Prepare<H> = Box::new(move |parts, body| {
+            let arguments = read(parts, body, first.take());
+            Box::pin(async move {
+                let arguments = arguments.await?;
+                Ok(ready(move |handle: &mut H| {
+                    Box::pin(async move { O::settle(O::call(handle, arguments).await) })
+                }))
+            })
+        });
+        Authorized {
+            idempotency: self.idempotency,
+            spec: &O::SPEC,
+            scope,
+            parts: self.parts,
+            body: self.body,
+            prepare,
+            rebuild: if O::REBUILDS {
+                Some(|connection, replay| Box::pin(O::replay(connection, replay)))
+            } else {
+                None
+            },
+        }
+    }
+}
+
+/// What a generated handler returns. `O` is how routes, recovery and tests find the operation.
+pub struct Answer<O>(Response, PhantomData<fn() -> O>);
+
+impl<O> IntoResponse for Answer<O> {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl<O> fmt::Debug for Answer<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Answer").field(&self.0.status()).finish()
+    }
+}
+
+/// A function that `#[idempotent]` made. `T` is inferred.
+#[diagnostic::on_unimplemented(
+    message = "this is no idempotent handler",
+    label = "annotate it with `#[idempotent(scope = \"..\")]`"
+)]
+pub trait IdempotentHandler<T>: Clone + Send + Sync + 'static {
+    /// The operation.
+    type Operation: Operation;
+
+    /// Calls your own function, in a transaction of yours: for unit tests. The arguments are those of
+    /// the function, as a tuple, without the transaction. There is no key, no claim and no stored answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of your function.
+    fn invoke<'t>(
+        &self,
+        handle: &'t mut <Self::Operation as Operation>::Handle,
+        arguments: <<Self::Operation as Operation>::Args as Split>::Tuple,
+    ) -> impl Future<Output = <Self::Operation as Operation>::Output> + Send + 't {
+        <Self::Operation as Operation>::call(handle, Split::from_tuple(arguments))
+    }
+
+    /// What the attribute says of it.
+    fn spec(&self) -> Spec {
+        <Self::Operation as Operation>::SPEC
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, Fut, O, H, A> IdempotentHandler<(H, A)> for F
+where
+    F: Fn(Call<H, A>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer<O>>,
+    H: Handle,
+    A: Split,
+    O: Operation<Handle = H, Args = A>,
+{
+    type Operation = O;
+}

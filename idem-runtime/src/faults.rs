@@ -1,0 +1,87 @@
+//! Crash points and planted faults, for the project's own tests. Without the feature `__faults` all of
+//! it compiles to nothing.
+
+/// A fault that a test plants, to see that some test turns red.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "__faults"), allow(dead_code))]
+pub(crate) enum Plant {
+    /// The handler runs without a claim.
+    NoClaim,
+    /// Any request with the key is a replay.
+    NoFingerprint,
+    /// The path does not count.
+    NoPath,
+    /// All callers share one key space.
+    NoScope,
+    /// The answer is stored before the effect commits, in a transaction of its own.
+    AnswerBefore,
+    /// The answer is stored after the effect commits, in a transaction of its own.
+    AnswerAfter,
+    /// A failed commit is answered as if it had not failed.
+    CommitSwallowed,
+    /// Stored answers never expire.
+    NoTtl,
+    /// An expired record is deleted first and inserted later.
+    ExpiredDeleted,
+    /// A begin that was cancelled leaves its connection in the pool.
+    BeginCancelled,
+    /// A stored answer is replayed before the caller is authenticated.
+    ReplayUnauthenticated,
+}
+
+#[cfg(feature = "__faults")]
+mod active {
+    use std::io::Write;
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::Plant;
+
+    static PLANTED: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("IDEM_PLANT").ok());
+    static CRASH_AT: LazyLock<Option<u64>> =
+        LazyLock::new(|| std::env::var("IDEM_CRASH_AT").ok()?.parse().ok());
+    static CRASH_COUNT: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("IDEM_CRASH_COUNT").ok());
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+
+    pub(crate) fn planted(plant: Plant) -> bool {
+        PLANTED
+            .as_deref()
+            .is_some_and(|name| name == format!("{plant:?}"))
+    }
+
+    /// The process dies here, by SIGKILL, when this is the point that `IDEM_CRASH_AT` counts to.
+    pub fn point(name: &str) {
+        let passed = PASSED.fetch_add(1, Ordering::SeqCst) + 1;
+        if let Some(path) = CRASH_COUNT.as_deref() {
+            let opened = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path);
+            if let Ok(mut file) = opened {
+                let _ = writeln!(file, "{name}");
+            }
+        }
+        if *CRASH_AT == Some(passed) {
+            let _ = std::process::Command::new("kill")
+                .args(["-KILL", &std::process::id().to_string()])
+                .status();
+            std::process::abort();
+        }
+    }
+}
+
+#[cfg(feature = "__faults")]
+pub(crate) use active::planted;
+#[cfg(feature = "__faults")]
+pub use active::point;
+
+#[cfg(not(feature = "__faults"))]
+#[inline(always)]
+pub(crate) const fn planted(_: Plant) -> bool {
+    false
+}
+
+#[cfg(not(feature = "__faults"))]
+#[inline(always)]
+pub(crate) const fn point(_: &str) {}

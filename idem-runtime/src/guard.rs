@@ -1,0 +1,79 @@
+//! What compile time can't see: a connection that a handler takes beside its transaction.
+//!
+//! While a handler runs, a task-local watch is set; the hooks that [`guard`] installs in a pool report
+//! to it. What was written through such a connection may be durable, so that the key is kept as
+//! *unknown* and the request answered 500.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sqlx::pool::PoolOptions;
+use sqlx::{Database, Pool};
+
+tokio::task_local! {
+    static WATCH: Arc<Watch>;
+}
+
+/// What one handler did beside its transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    took_connection: AtomicBool,
+}
+
+impl Watch {
+    /// Runs a future under this watch.
+    pub(crate) async fn scope<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
+        WATCH.scope(self.clone(), future).await
+    }
+
+    /// Whether a connection was taken.
+    pub(crate) fn took_connection(&self) -> bool {
+        self.took_connection.load(Ordering::SeqCst)
+    }
+}
+
+/// Installs the hooks of the run-time guard in a pool's options.
+///
+/// A connection that a handler takes from the guarded pool, while it holds its `tx`, is then found: the
+/// request is answered 500, and its key kept as *unknown*. The framework's own statements are not
+/// affected. The guard replaces the hooks `before_acquire` and `after_connect`; where you have your own,
+/// call [`record_acquire`] from both instead.
+///
+/// ```no_run
+/// # async fn f() -> sqlx::Result<()> {
+/// # #[cfg(feature = "sqlite")] {
+/// let pool = idem_runtime::guard(sqlx::sqlite::SqlitePoolOptions::new())
+///     .max_connections(5)
+///     .connect("sqlite:orders.db")
+///     .await?;
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn guard<DB: Database>(options: PoolOptions<DB>) -> PoolOptions<DB> {
+    options
+        .before_acquire(|_, _| {
+            record_acquire();
+            Box::pin(std::future::ready(Ok(true)))
+        })
+        .after_connect(|_, _| {
+            record_acquire();
+            Box::pin(std::future::ready(Ok(())))
+        })
+}
+
+/// Reports that a connection was taken; to be called from a pool's own `before_acquire` **and**
+/// `after_connect` hooks, where [`guard`] can't be used. Outside a handler it does nothing.
+pub fn record_acquire() {
+    // Outside a handler there is no watch, and nothing to report.
+    let _ = WATCH.try_with(|watch| watch.took_connection.store(true, Ordering::SeqCst));
+}
+
+/// Whether a pool has the hooks. Takes a connection.
+pub(crate) async fn is_guarded<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<bool> {
+    let watch = Arc::new(Watch::default());
+    let taken = watch.scope(pool.acquire()).await?;
+    drop(taken);
+    Ok(watch.took_connection())
+}

@@ -1,0 +1,221 @@
+//! What becomes of a handler's answer: by the word of its error type, else by what its error's
+//! chain holds, else by the operation's default.
+
+use std::error::Error;
+use std::marker::PhantomData;
+
+use axum::response::{IntoResponse, Response};
+
+use crate::backend;
+
+/// What an error says of the key it leaves. `#[derive(Disposition)]` implements it.
+///
+/// ```
+/// use idem_runtime::{Disposition, ErrorKind};
+///
+/// enum Refusal { Sold, Busy }
+///
+/// impl Disposition for Refusal {
+///     fn disposition(&self) -> ErrorKind {
+///         match self {
+///             Refusal::Sold => ErrorKind::Rejection,
+///             Refusal::Busy => ErrorKind::Transient,
+///         }
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what it leaves of its idempotency key",
+    label = "add `#[derive(Disposition)]` to it"
+)]
+pub trait Disposition {
+    /// What this error leaves of its key.
+    fn disposition(&self) -> ErrorKind;
+
+    /// The underlying error, if there is one: a serialization failure or a deadlock that its
+    /// chain holds makes the handler run again.
+    fn cause(&self) -> Option<&(dyn Error + 'static)> {
+        None
+    }
+}
+
+/// The three kinds of errors that a handler answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request is wrong: the key is released, so that the client may correct and resend it.
+    Validation,
+    /// The business said no, for good (a declined card): below 500, the answer is stored and replayed.
+    Rejection,
+    /// It may work later: the key is released, so that a retry runs.
+    Transient,
+}
+
+/// What becomes of a transaction and its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Commit, and store the answer.
+    Commit,
+    /// Roll back, and release the key or store the answer as the operation's `errors` says.
+    Err,
+    /// Roll back and release the key.
+    Release,
+    /// Roll back, and store the answer if it is below 500.
+    Reject,
+    /// Roll back and run again: the database asked for it.
+    Retry,
+}
+
+/// An answer, and what becomes of its transaction.
+#[derive(Debug)]
+pub struct Settled {
+    pub(crate) fate: Fate,
+    pub(crate) response: Response,
+}
+
+impl Settled {
+    fn total(response: Response) -> Self {
+        let fate = if response.status().is_server_error() {
+            Fate::Release
+        } else {
+            Fate::Commit
+        };
+        Self { fate, response }
+    }
+
+    fn of<T, E>(
+        output: Result<T, E>,
+        fate: impl FnOnce(&E) -> Fate,
+    ) -> Self
+    where
+        Result<T, E>: IntoResponse,
+    {
+        match output.as_ref().err().map(fate) {
+            None => Self::total(output.into_response()),
+            Some(fate) => Self {
+                fate,
+                response: output.into_response(),
+            },
+        }
+    }
+}
+
+/// Carries a return type into the choice of its tier.
+#[derive(Debug)]
+pub struct Outcome<R>(PhantomData<fn(R)>);
+
+/// Where the choice of the tier starts; see the traits below.
+pub fn outcome<R>(_: &R) -> Outcome<R> {
+    Outcome(PhantomData)
+}
+
+/// The error implements [`Disposition`].
+#[derive(Debug)]
+pub struct Declared;
+/// The error is a `std::error::Error`.
+#[derive(Debug)]
+pub struct Sourced;
+/// The error is only a response.
+#[derive(Debug)]
+pub struct Plain;
+/// There is no error.
+#[derive(Debug)]
+pub struct Total;
+
+/// First tier.
+pub trait SettleDeclared {
+    /// This tier.
+    fn kind(&self) -> Declared {
+        Declared
+    }
+}
+impl<T, E: Disposition> SettleDeclared for &&&Outcome<Result<T, E>> where Result<T, E>: IntoResponse {}
+
+/// Second tier.
+pub trait SettleSourced {
+    /// This tier.
+    fn kind(&self) -> Sourced {
+        Sourced
+    }
+}
+impl<T, E: Error + 'static> SettleSourced for &&Outcome<Result<T, E>> where Result<T, E>: IntoResponse {}
+
+/// Third tier.
+pub trait SettlePlain {
+    /// This tier.
+    fn kind(&self) -> Plain {
+        Plain
+    }
+}
+impl<T, E> SettlePlain for &Outcome<Result<T, E>> where Result<T, E>: IntoResponse {}
+
+/// Last tier.
+pub trait SettleTotal {
+    /// This tier.
+    fn kind(&self) -> Total {
+        Total
+    }
+}
+impl<R> SettleTotal for Outcome<R> {}
+
+impl Declared {
+    /// Settles by the error's own word.
+    pub fn settle<T, E: Disposition>(self, output: Result<T, E>) -> Settled
+    where
+        Result<T, E>: IntoResponse,
+    {
+        Settled::of(output, |error| {
+            if error.cause().is_some_and(asks_to_run_again) {
+                return Fate::Retry;
+            }
+            match error.disposition() {
+                ErrorKind::Rejection => Fate::Reject,
+                ErrorKind::Validation | ErrorKind::Transient => Fate::Release,
+            }
+        })
+    }
+}
+
+impl Sourced {
+    /// Settles by what the error's chain holds.
+    pub fn settle<T, E: Error + 'static>(self, output: Result<T, E>) -> Settled
+    where
+        Result<T, E>: IntoResponse,
+    {
+        Settled::of(output, |error| {
+            if asks_to_run_again(error) {
+                Fate::Retry
+            } else {
+                Fate::Err
+            }
+        })
+    }
+}
+
+impl Plain {
+    /// Settles by the operation's default.
+    pub fn settle<T, E>(self, output: Result<T, E>) -> Settled
+    where
+        Result<T, E>: IntoResponse,
+    {
+        Settled::of(output, |_| Fate::Err)
+    }
+}
+
+impl Total {
+    /// Settles by the status alone.
+    pub fn settle<R: IntoResponse>(self, output: R) -> Settled {
+        Settled::total(output.into_response())
+    }
+}
+
+/// Whether a serialization failure or a deadlock is anywhere in the chain.
+fn asks_to_run_again(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<sqlx::Error>() {
+            return backend::asks_to_run_again(error);
+        }
+        next = error.source();
+    }
+    false
+}

@@ -1,0 +1,177 @@
+//! What happened to each request, as `tracing` events and, with the feature `metrics`, as metrics.
+//!
+//! Events have the target `idem` and the fields `signal`, `operation`, `key` (a digest, absent where
+//! the request had no valid key) and `elapsed_seconds`. Metrics go through the `metrics` facade:
+//!
+//! | metric | kind | labels |
+//! |---|---|---|
+//! | `idempotency_requests_total` | counter | `operation`, `outcome` |
+//! | `idempotency_request_duration_seconds` | histogram | `operation`, `outcome` |
+//!
+//! `outcome` is the signal's name. Keys and scopes are never labels. [`Signal::Released`] comes on
+//! top of a request's own signal: leave it out when you sum requests over all outcomes.
+
+use std::{fmt, time::Duration};
+
+use tracing::Level;
+
+/// The counter's name.
+#[cfg(feature = "metrics")]
+const REQUESTS: &str = "idempotency_requests_total";
+
+/// The histogram's name.
+#[cfg(feature = "metrics")]
+const DURATION: &str = "idempotency_request_duration_seconds";
+
+/// What happened to a request. Each emits exactly one, and [`Signal::Released`] besides when its
+/// attempt lets the key go.
+///
+/// What the service must look at is an error, what a client does wrong or an operator may want to
+/// follow is a warning, the rest is information:
+///
+/// | level | signals |
+/// |---|---|
+/// | `ERROR` | `StoreFailure` |
+/// | `WARN` | `Mismatch`, `Overloaded`, `Unresolved` |
+/// | `INFO` | all others |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Signal {
+    /// A first use: the handler ran.
+    Accepted,
+    /// The stored answer was sent again.
+    Replayed,
+    /// The key came with another request before; answered 422.
+    Mismatch,
+    /// The key was past its `ttl`: it ran as a first use, or with `expired = "reject"` was refused.
+    Expired,
+    /// The key's first request was still in flight when the wait was over.
+    PendingDuplicate,
+    /// Another attempt with the key won the claim or the final insert; its record was answered.
+    ReservationConflict,
+    /// The attempt was rolled back and its key let go: the client may try again with it.
+    Released,
+    /// The database was out of reach, its pool exhausted, or a commit's acknowledgement lost.
+    StoreFailure,
+    /// Refused before the store was asked: no key, an invalid key, a body too large.
+    Refused,
+    /// No key, with `key = "optional"`: the handler ran without protection.
+    Unprotected,
+    /// Too many in flight or waiting, or the server drains.
+    Overloaded,
+    /// The key's outcome is unknown until somebody resolves it.
+    Unresolved,
+}
+
+impl Signal {
+    /// Every signal, for documentation and tests.
+    pub const ALL: [Signal; 12] = [
+        Signal::Accepted,
+        Signal::Replayed,
+        Signal::Mismatch,
+        Signal::Expired,
+        Signal::PendingDuplicate,
+        Signal::ReservationConflict,
+        Signal::Released,
+        Signal::StoreFailure,
+        Signal::Refused,
+        Signal::Unprotected,
+        Signal::Overloaded,
+        Signal::Unresolved,
+    ];
+
+    /// The name in events and labels, such as `pending_duplicate`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Signal::Accepted => "accepted",
+            Signal::Replayed => "replayed",
+            Signal::Mismatch => "mismatch",
+            Signal::Expired => "expired",
+            Signal::PendingDuplicate => "pending_duplicate",
+            Signal::ReservationConflict => "reservation_conflict",
+            Signal::Released => "released",
+            Signal::StoreFailure => "store_failure",
+            Signal::Refused => "refused",
+            Signal::Unprotected => "unprotected",
+            Signal::Overloaded => "overloaded",
+            Signal::Unresolved => "unresolved",
+        }
+    }
+
+    /// The level of its event.
+    #[must_use]
+    pub const fn level(self) -> Level {
+        match self {
+            Signal::StoreFailure => Level::ERROR,
+            Signal::Mismatch | Signal::Overloaded | Signal::Unresolved => Level::WARN,
+            _ => Level::INFO,
+        }
+    }
+
+    /// Tells whoever listens. `key_digest` is that of [`IdempotencyKey::digest`], or empty where
+    /// there is no valid key.
+    ///
+    /// [`IdempotencyKey::digest`]: crate::key::IdempotencyKey::digest
+    pub fn emit(self, operation: &'static str, key_digest: &str, elapsed: Duration) {
+        self.trace(operation, key_digest, elapsed);
+        #[cfg(feature = "metrics")]
+        self.measure(operation, elapsed);
+    }
+
+    /// An event that nobody listens to costs a load and a comparison: the macro looks first.
+    fn trace(self, operation: &'static str, key_digest: &str, elapsed: Duration) {
+        macro_rules! event {
+            ($level:expr) => {
+                tracing::event!(
+                    target: "idem",
+                    $level,
+                    signal = self.as_str(),
+                    operation,
+                    key = (!key_digest.is_empty()).then_some(key_digest),
+                    elapsed_seconds = elapsed.as_secs_f64(),
+                )
+            };
+        }
+        // An event's level is part of its static metadata, so each has a place of its own.
+        match self.level() {
+            Level::ERROR => event!(Level::ERROR),
+            Level::WARN => event!(Level::WARN),
+            _ => event!(Level::INFO),
+        }
+    }
+
+    /// Handles are not cached: one that is made before the recorder is installed stays silent for
+    /// ever. Without a recorder both calls end at the facade's no-op.
+    #[cfg(feature = "metrics")]
+    fn measure(self, operation: &'static str, elapsed: Duration) {
+        let labels = [("operation", operation), ("outcome", self.as_str())];
+        metrics::counter!(REQUESTS, &labels).increment(1);
+        metrics::histogram!(DURATION, &labels).record(elapsed);
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Gives the metrics their descriptions and units. Call it after the recorder is installed; again
+/// does no harm.
+#[cfg(feature = "metrics")]
+pub fn describe() {
+    metrics::describe_counter!(
+        REQUESTS,
+        metrics::Unit::Count,
+        "Requests to idempotent handlers, by what happened to them."
+    );
+    metrics::describe_histogram!(
+        DURATION,
+        metrics::Unit::Seconds,
+        "Time from a request's arrival at an idempotent handler to its answer."
+    );
+}
+
+#[cfg(test)]
+mod tests;

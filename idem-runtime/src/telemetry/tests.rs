@@ -1,0 +1,186 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, Mutex},
+};
+
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+use super::*;
+
+type Fields = BTreeMap<&'static str, String>;
+
+/// Keeps every event's level, target and fields.
+#[derive(Clone, Default)]
+struct Listener(Arc<Mutex<Vec<(Level, String, Fields)>>>);
+
+impl Subscriber for Listener {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = FieldsOf(Fields::new());
+        event.record(&mut fields);
+        let metadata = event.metadata();
+        let seen = (*metadata.level(), metadata.target().to_owned(), fields.0);
+        self.0.lock().unwrap().push(seen);
+    }
+}
+
+struct FieldsOf(Fields);
+
+impl Visit for FieldsOf {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+fn heard(emit: impl FnOnce()) -> Vec<(Level, String, Fields)> {
+    let listener = Listener::default();
+    tracing::subscriber::with_default(listener.clone(), emit);
+    listener.0.lock().unwrap().clone()
+}
+
+#[test]
+fn an_event_names_signal_operation_and_key_digest() {
+    let events =
+        heard(|| Signal::Replayed.emit("orders.create", "0123", Duration::from_millis(250)));
+    let fields = Fields::from([
+        ("signal", "replayed".to_owned()),
+        ("operation", "orders.create".to_owned()),
+        ("key", "0123".to_owned()),
+        ("elapsed_seconds", "0.25".to_owned()),
+    ]);
+    assert_eq!(events, [(Level::INFO, "idem".to_owned(), fields)]);
+}
+
+#[test]
+fn a_request_without_a_valid_key_has_no_key_field() {
+    let events = heard(|| Signal::Refused.emit("orders.create", "", Duration::ZERO));
+    assert!(!events[0].2.contains_key("key"));
+}
+
+#[test]
+fn every_signal_is_one_event_at_its_level() {
+    let mut names = HashSet::new();
+    for signal in Signal::ALL {
+        let events = heard(|| signal.emit("op", "0123", Duration::ZERO));
+        assert_eq!(events.len(), 1, "{signal}");
+        assert_eq!(events[0].0, signal.level(), "{signal}");
+        assert!(names.insert(events[0].2["signal"].clone()), "{signal}");
+    }
+}
+
+#[cfg(feature = "metrics")]
+mod with_metrics {
+    use metrics::{
+        Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+        SharedString, Unit,
+    };
+
+    use super::*;
+
+    /// Keeps what was measured, as lines.
+    #[derive(Clone, Default)]
+    struct Ledger(Arc<Mutex<Vec<String>>>);
+
+    impl Ledger {
+        fn push(&self, line: String) {
+            self.0.lock().unwrap().push(line);
+        }
+    }
+
+    struct Entry(Ledger, String);
+
+    impl Entry {
+        fn of(ledger: &Ledger, key: &Key) -> Arc<Entry> {
+            let labels: Vec<_> = key
+                .labels()
+                .map(|label| format!("{}={}", label.key(), label.value()))
+                .collect();
+            let name = format!("{}{{{}}}", key.name(), labels.join(","));
+            Arc::new(Entry(ledger.clone(), name))
+        }
+    }
+
+    impl CounterFn for Entry {
+        fn increment(&self, value: u64) {
+            self.0.push(format!("{} +{value}", self.1));
+        }
+        fn absolute(&self, value: u64) {
+            self.0.push(format!("{} ={value}", self.1));
+        }
+    }
+
+    impl HistogramFn for Entry {
+        fn record(&self, value: f64) {
+            self.0.push(format!("{} {value}", self.1));
+        }
+    }
+
+    impl Recorder for Ledger {
+        fn describe_counter(&self, key: KeyName, unit: Option<Unit>, _: SharedString) {
+            self.push(format!("{} {unit:?}", key.as_str()));
+        }
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, _: SharedString) {
+            self.push(format!("{} {unit:?}", key.as_str()));
+        }
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::from_arc(Entry::of(self, key))
+        }
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+        fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::from_arc(Entry::of(self, key))
+        }
+    }
+
+    fn measured(act: impl FnOnce()) -> Vec<String> {
+        let ledger = Ledger::default();
+        metrics::with_local_recorder(&ledger, act);
+        ledger.0.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn a_request_is_counted_and_timed_by_operation_and_outcome() {
+        let lines = measured(|| {
+            Signal::PendingDuplicate.emit("orders.create", "0123", Duration::from_millis(250));
+        });
+        let labels = "{operation=orders.create,outcome=pending_duplicate}";
+        assert_eq!(
+            lines,
+            [
+                format!("idempotency_requests_total{labels} +1"),
+                format!("idempotency_request_duration_seconds{labels} 0.25"),
+            ]
+        );
+    }
+
+    #[test]
+    fn both_metrics_are_described() {
+        assert_eq!(
+            measured(describe),
+            [
+                "idempotency_requests_total Some(Count)",
+                "idempotency_request_duration_seconds Some(Seconds)",
+            ]
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! `Tx<DB>`: a transaction that its holder can't end.
+
+use std::fmt;
+use std::ops::{AsyncFnOnce, Deref, DerefMut};
+
+use sqlx::Database;
+use sqlx::pool::PoolConnection;
+use sqlx_core::transaction::TransactionManager;
+use tokio::sync::OwnedSemaphorePermit;
+use uuid::Uuid;
+
+use crate::backend::{Backend, Claim, TransactionState};
+use crate::call::Authorized;
+use crate::faults;
+
+/// What a handler writes through; it says which database, and how the handler is run. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a transaction",
+    label = "write `&mut Tx<Postgres>`, `&mut Tx<Sqlite>` or `&mut Tx<MySql>`"
+)]
+pub trait Handle: sealed::Sealed + Sized + Send + 'static {
+    /// The database.
+    type Db: Backend;
+
+    /// Runs an authorized request.
+    #[doc(hidden)]
+    fn run(request: Authorized<Self>) -> impl Future<Output = axum::response::Response> + Send;
+}
+
+impl<DB: Backend> Handle for Tx<DB> {
+    type Db = DB;
+
+    async fn run(request: Authorized<Self>) -> axum::response::Response {
+        crate::accept::accept(request).await
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<DB: crate::backend::Backend> Sealed for super::Tx<DB> {}
+}
+
+/// The transaction of one attempt: the key's claim, your writes and the stored answer commit in it
+/// together, or not at all.
+///
+/// It is begun, committed and rolled back by the framework. A handler borrows it, and uses it as an
+/// sqlx executor:
+///
+/// ```
+/// # #[cfg(feature = "sqlite")] mod example {
+/// use idem_runtime::Tx;
+/// use sqlx::{Sqlite, SqliteConnection};
+///
+/// async fn insert_order(db: &mut SqliteConnection, item: &str) -> sqlx::Result<i64> {
+///     sqlx::query_scalar("INSERT INTO orders (item) VALUES (?) RETURNING id")
+///         .bind(item)
+///         .fetch_one(db)
+///         .await
+/// }
+///
+/// async fn body_of_a_handler(tx: &mut Tx<Sqlite>) -> sqlx::Result<i64> {
+///     sqlx::query("UPDATE stock SET left = left - 1 WHERE item = 'book' AND left > 0")
+///         .execute(&mut *tx)
+///         .await?;
+///     insert_order(tx, "book").await
+/// }
+/// # }
+/// ```
+///
+/// Return `Ok` to commit and `Err` to roll back. For a part that may fail, use [`Tx::savepoint`].
+pub struct Tx<DB: Backend> {
+    connection: PoolConnection<DB>,
+    session: DB::Session,
+    operation_id: Uuid,
+    resources: Vec<(String, String)>,
+    /// Savepoints that were begun and not ended. One that is left at the end was dropped half way:
+    /// nobody knows what the transaction holds.
+    savepoints: u32,
+    open: bool,
+    /// The writer's permit, where the engine has one writer.
+    _writer: Option<OwnedSemaphorePermit>,
+}
+
+impl<DB: Backend> Tx<DB> {
+    pub(crate) fn new(
+        connection: PoolConnection<DB>,
+        session: DB::Session,
+        writer: Option<OwnedSemaphorePermit>,
+        operation_id: Uuid,
+    ) -> Self {
+        Self {
+            connection,
+            session,
+            operation_id,
+            resources: Vec::new(),
+            savepoints: 0,
+            open: true,
+            _writer: writer,
+        }
+    }
+
+    /// The same UUID (version 8) for every attempt of this scope, operation and key, for a `UNIQUE`
+    /// column of your own table: it still prevents the duplicate when the key's record is long gone. A
+    /// request without a key (`key = "optional"`) gets a random one.
+    #[must_use]
+    pub fn operation_id(&self) -> Uuid {
+        self.operation_id
+    }
+
+    /// Puts a reference on the key's record: `tx.resource("order", order.id)`. Operators see it, and
+    /// `replay_with` is given it. It is stored in clear text.
+    pub fn resource(&mut self, kind: impl Into<String>, id: impl fmt::Display) {
+        self.resources.push((kind.into(), id.to_string()));
+    }
+
+    /// Runs a part of the handler that may fail: on `Err` what it wrote is rolled back, and the rest of
+    /// the transaction goes on.
+    ///
+    /// # Errors
+    ///
+    /// What the part returns, or a database error of the savepoint itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: when the future is dropped half way, the whole transaction is rolled back at its
+    /// end and the request answered 500.
+    pub async fn savepoint<T, E, F>(&mut self, part: F) -> Result<T, E>
+    where
+        E: From<sqlx::Error>,
+        F: AsyncFnOnce(&mut Tx<DB>) -> Result<T, E>,
+    {
+        DB::TransactionManager::begin(&mut self.connection, None).await?;
+        self.savepoints += 1;
+        let outcome = part(self).await;
+        match &outcome {
+            Ok(_) => DB::TransactionManager::commit(&mut self.connection).await?,
+            Err(_) => DB::TransactionManager::rollback(&mut self.connection).await?,
+        }
+        self.savepoints -= 1;
+        outcome
+    }
+
+    pub(crate) fn parts(&mut self) -> (&mut DB::Connection, &mut DB::Session) {
+        (&mut self.connection, &mut self.session)
+    }
+
+    pub(crate) fn session(&self) -> &DB::Session {
+        &self.session
+    }
+
+    pub(crate) fn resources(&self) -> &[(String, String)] {
+        &self.resources
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.savepoints > 0
+    }
+
+    pub(crate) async fn state(
+        &mut self,
+        claim: Option<&Claim<'_>>,
+    ) -> sqlx::Result<TransactionState> {
+        DB::state(&mut self.connection, &mut self.session, claim).await
+    }
+
+    pub(crate) async fn commit(mut self) -> sqlx::Result<()> {
+        let committed = DB::commit(&mut self.connection, &mut self.session).await;
+        self.open = false;
+        if committed.is_err() {
+            self.connection.close_on_drop();
+        }
+        committed
+    }
+
+    /// Rolls back. On an error the connection is closed, which rolls back too.
+    pub(crate) async fn rollback(mut self) -> sqlx::Result<()> {
+        DB::release_session(&mut self.session);
+        let rolled_back = DB::TransactionManager::rollback(&mut self.connection).await;
+        self.open = false;
+        if rolled_back.is_err() || DB::is_spoiled(&self.session) {
+            self.connection.close_on_drop();
+        }
+        rolled_back
+    }
+
+    /// Gives the connection up: it is in no known state.
+    pub(crate) fn abandon(mut self) {
+        DB::release_session(&mut self.session);
+        self.open = false;
+        self.connection.close_on_drop();
+    }
+}
+
+impl<DB: Backend> Drop for Tx<DB> {
+    fn drop(&mut self) {
+        if self.open {
+            DB::release_session(&mut self.session);
+            DB::TransactionManager::start_rollback(&mut self.connection);
+        }
+    }
+}
+
+impl<DB: Backend> fmt::Debug for Tx<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tx")
+            .field("operation_id", &self.operation_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<DB: Backend> Deref for Tx<DB> {
+    type Target = DB::Connection;
+    fn deref(&self) -> &DB::Connection {
+        &self.connection
+    }
+}
+
+impl<DB: Backend> DerefMut for Tx<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        faults::point("handler.statement");
+        &mut self.connection
+    }
+}
+
+/// `&mut *tx` is an executor, as in every sqlx example. One implementation a backend: a generic one makes
+/// users' own generic code overflow (E0275).
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+macro_rules! executor {
+    ($db:ty) => {
+        const _: () = {
+            use futures_core::future::BoxFuture;
+            use futures_core::stream::BoxStream;
+            use sqlx::{Describe, Either, Execute, Executor, SqlStr};
+
+            type Row = <$db as Database>::Row;
+            type Done = <$db as Database>::QueryResult;
+
+            impl<'c> Executor<'c> for &'c mut Tx<$db> {
+                type Database = $db;
+
+                fn fetch_many<'e, 'q: 'e, E>(
+                    self,
+                    query: E,
+                ) -> BoxStream<'e, sqlx::Result<Either<Done, Row>>>
+                where
+                    'c: 'e,
+                    E: 'q + Execute<'q, $db>,
+                {
+                    (&mut **self).fetch_many(query)
+                }
+
+                fn fetch_optional<'e, 'q: 'e, E>(
+                    self,
+                    query: E,
+                ) -> BoxFuture<'e, sqlx::Result<Option<Row>>>
+                where
+                    'c: 'e,
+                    E: 'q + Execute<'q, $db>,
+                {
+                    (&mut **self).fetch_optional(query)
+                }
+
+                fn prepare_with<'e>(
+                    self,
+                    sql: SqlStr,
+                    parameters: &'e [<$db as Database>::TypeInfo],
+                ) -> BoxFuture<'e, sqlx::Result<<$db as Database>::Statement>>
+                where
+                    'c: 'e,
+                {
+                    (&mut **self).prepare_with(sql, parameters)
+                }
+
+                fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<$db>>>
+                where
+                    'c: 'e,
+                {
+                    (&mut **self).describe(sql)
+                }
+            }
+        };
+    };
+}
+
+#[cfg(feature = "mysql")]
+executor!(sqlx::MySql);
+#[cfg(feature = "postgres")]
+executor!(sqlx::Postgres);
+#[cfg(feature = "sqlite")]
+executor!(sqlx::Sqlite);
