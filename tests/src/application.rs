@@ -1,5 +1,7 @@
 //! The probe, running with a database of its own, and what can be asked about it from outside.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -106,6 +108,13 @@ impl Application {
         answer.json()["count"]
             .as_u64()
             .unwrap_or_else(|| panic!("the probe counts: {answer:?}"))
+    }
+
+    /// How often each signal was emitted in this process.
+    pub async fn signals(&self) -> BTreeMap<String, u64> {
+        let answer = self.client.get("/signals").send().await;
+        serde_json::from_slice(&answer.body)
+            .unwrap_or_else(|error| panic!("the probe counts signals: {error}: {answer:?}"))
     }
 
     /// Sends a request that is expected to be a first use with status `expected`.

@@ -3,6 +3,7 @@
 
 pub mod application;
 pub mod http;
+pub mod matrix;
 pub mod process;
 pub mod proxy;
 pub mod servers;
