@@ -123,6 +123,16 @@ pub struct StoredResponse {
 }
 
 impl StoredResponse {
+    /// An answer of which only the status is known.
+    #[must_use]
+    pub fn empty(status: StatusCode) -> StoredResponse {
+        StoredResponse {
+            status: status.as_u16(),
+            headers: fields::encode(std::iter::empty()),
+            body: Bytes::new(),
+        }
+    }
+
     /// The replay: the stored answer with `Idempotent-Replayed: true` and, when `expires` (in
     /// milliseconds since the epoch) is given, `Idempotency-Expires`. `Content-Length` is left to
     /// the server, which knows the body's size.
@@ -141,6 +151,22 @@ impl StoredResponse {
             .insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
         set_expires(response.headers_mut(), expires);
         Ok(response)
+    }
+}
+
+impl CapturedResponse {
+    /// The same response for somebody else's request: without what is not stored either.
+    #[must_use]
+    pub fn shared(&self, policy: &HeaderPolicy) -> CapturedResponse {
+        let kept = policy.kept(&self.headers);
+        CapturedResponse {
+            status: self.status,
+            headers: kept
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            body: self.body.clone(),
+            extensions: Extensions::new(),
+        }
     }
 }
 
@@ -163,6 +189,14 @@ pub(crate) fn http_date(epoch_milliseconds: i64) -> HeaderValue {
     let seconds = u64::try_from(epoch_milliseconds).unwrap_or(0) / 1000;
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(LAST));
     HeaderValue::try_from(httpdate::fmt_http_date(time)).expect("an HTTP date is visible ASCII")
+}
+
+/// Marks a response that was built again from a record.
+pub(crate) fn mark_replayed(response: &mut Response, expires: Option<i64>) {
+    response
+        .headers_mut()
+        .insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    set_expires(response.headers_mut(), expires);
 }
 
 fn set_expires(headers: &mut HeaderMap, expires: Option<i64>) {

@@ -154,6 +154,11 @@ impl RecordId {
         })
     }
 
+    /// A record's name as it was read from a database; `None` unless it is 32 bytes long.
+    pub(crate) fn from_slice(bytes: &[u8]) -> Option<RecordId> {
+        bytes.try_into().ok().map(RecordId)
+    }
+
     /// The primary key's bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {

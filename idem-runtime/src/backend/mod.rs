@@ -31,6 +31,11 @@ pub trait Backend: Database + sealed::Sealed {
     /// Whether one writer at a time is all the engine allows (SQLite).
     const SINGLE_WRITER: bool;
 
+    /// Whether an attempt whose claim was won may still find another's record: then it looks once more
+    /// before it answers anything but its own.
+    #[doc(hidden)]
+    const LAST_LOOK: bool;
+
     /// What one transaction must prove of itself at its end.
     #[doc(hidden)]
     type Session: Send + Sync;
@@ -385,6 +390,14 @@ pub(crate) fn fault(error: &sqlx::Error) -> Fault {
 /// Whether the database asks for the transaction to be run again.
 pub(crate) fn asks_to_run_again(error: &sqlx::Error) -> bool {
     fault(error) == Fault::RunAgain
+}
+
+/// A fingerprint from its two columns.
+fn fingerprint(version: i16, digest: &[u8]) -> sqlx::Result<Fingerprint> {
+    let parts = u8::try_from(version).ok().zip(digest.try_into().ok());
+    let (version, digest) = parts
+        .ok_or_else(|| sqlx::Error::Decode("a stored fingerprint is not 32 bytes long".into()))?;
+    Ok(Fingerprint::from_stored(version, digest))
 }
 
 /// How many records of a page stay though their scope is erased.

@@ -15,7 +15,6 @@ use super::{
     Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Fault, Isolation, Record, Standing,
     State, Stored,
 };
-use crate::fingerprint::Fingerprint;
 use crate::scope::{RecordId, ScopeKey};
 
 type Manager = <MySql as sqlx::Database>::TransactionManager;
@@ -160,6 +159,7 @@ const INSERT_ALONE: &str = concat!(
 
 impl Backend for MySql {
     const SINGLE_WRITER: bool = false;
+    const LAST_LOOK: bool = false;
     type Session = Session;
     type Server = Flavour;
 
@@ -517,10 +517,10 @@ fn record(row: &MySqlRow) -> sqlx::Result<Record> {
         state: State::from_sql(row.try_get("state")?),
         standing: Standing::from_sql(row.try_get("standing")?),
         owner: row.try_get("owner")?,
-        fingerprint: Fingerprint::from_parts(
+        fingerprint: super::fingerprint(
             row.try_get("fingerprint_version")?,
             row.try_get("fingerprint")?,
-        ),
+        )?,
         fingerprint_options: text(row.try_get("fingerprint_options")?),
         status: u16::try_from(row.try_get::<i32, _>("status")?).unwrap_or(500),
         headers: row

@@ -14,7 +14,6 @@ use super::{
     Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Isolation, Record, Standing, State,
     Stored, TransactionState,
 };
-use crate::fingerprint::Fingerprint;
 use crate::scope::{RecordId, ScopeKey};
 
 type Manager = <Postgres as sqlx::Database>::TransactionManager;
@@ -93,6 +92,7 @@ const SETTLE_ALONE: &str = insert!("");
 
 impl Backend for Postgres {
     const SINGLE_WRITER: bool = false;
+    const LAST_LOOK: bool = true;
     type Session = Session;
     type Server = ();
 
@@ -349,10 +349,10 @@ fn record(row: &PgRow) -> sqlx::Result<Record> {
         state: State::from_sql(row.try_get("state")?),
         standing: Standing::from_sql(row.try_get("standing")?),
         owner: row.try_get("owner")?,
-        fingerprint: Fingerprint::from_parts(
-            row.try_get::<i16, _>("fingerprint_version")?,
+        fingerprint: super::fingerprint(
+            row.try_get("fingerprint_version")?,
             row.try_get("fingerprint")?,
-        ),
+        )?,
         fingerprint_options: row.try_get("fingerprint_options")?,
         status: u16::try_from(row.try_get::<i32, _>("status")?).unwrap_or(500),
         headers: row

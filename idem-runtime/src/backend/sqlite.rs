@@ -16,7 +16,6 @@ use super::{
     Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Fault, Isolation, Record, Standing,
     State, Stored, TransactionState,
 };
-use crate::fingerprint::Fingerprint;
 use crate::scope::{RecordId, ScopeKey};
 
 type Manager = <Sqlite as sqlx::Database>::TransactionManager;
@@ -101,6 +100,7 @@ impl Drop for Session {
 
 impl Backend for Sqlite {
     const SINGLE_WRITER: bool = true;
+    const LAST_LOOK: bool = false;
     type Session = Session;
     type Server = ();
 
@@ -371,10 +371,10 @@ fn record(row: &SqliteRow) -> sqlx::Result<Record> {
         state: State::from_sql(row.try_get("state")?),
         standing: Standing::from_sql(row.try_get("standing")?),
         owner: row.try_get("owner")?,
-        fingerprint: Fingerprint::from_parts(
+        fingerprint: super::fingerprint(
             row.try_get("fingerprint_version")?,
             row.try_get("fingerprint")?,
-        ),
+        )?,
         fingerprint_options: row.try_get("fingerprint_options")?,
         status: u16::try_from(row.try_get::<i32, _>("status")?).unwrap_or(500),
         headers: row

@@ -1,0 +1,251 @@
+//! What is written in `#[idempotent(..)]`: tokens to checked values, every error at once.
+
+use std::time::Duration;
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use syn::{Path, Type};
+
+use crate::{
+    errors::Errors,
+    paths::CratePath,
+    rules,
+    scope::ScopePath,
+    suggest::nearest,
+    values::{Argument, Choice, Choices},
+};
+
+/// Every argument, with values to show in advice.
+const ARGUMENTS: [(&str, &[&str]); 19] = [
+    ("scope", &["\"account\""]),
+    ("ttl", &["\"48h\"", "\"7d\""]),
+    ("errors", &["\"store\""]),
+    ("in_flight", &["\"reject\""]),
+    ("wait", &["\"5s\"", "\"250ms\""]),
+    ("expired", &["\"reject\""]),
+    ("tombstone", &["\"30d\"", "\"72h\""]),
+    ("timeout", &["\"30s\"", "\"2m\""]),
+    ("max_body", &["\"2MiB\"", "\"64KiB\""]),
+    ("max_response", &["\"1MiB\"", "\"64KiB\""]),
+    ("fingerprint_headers", &["[\"x-api-version\"]"]),
+    ("fingerprint_ignore", &["[\"/sent_at\", \"?utm_source\"]"]),
+    ("key_space", &["\"operation\""]),
+    ("authorize", &["may_create"]),
+    ("replay_with", &["rebuild"]),
+    ("operation", &["\"orders.create\""]),
+    ("key", &["\"optional\""]),
+    ("state", &["AppState"]),
+    ("crate", &["\"::idem_runtime\""]),
+];
+
+const ERRORS: Choices = Choices {
+    kind: "Errors",
+    options: [("release", "Release"), ("store", "Store")],
+};
+const IN_FLIGHT: Choices = Choices {
+    kind: "InFlight",
+    options: [("wait", "Wait"), ("reject", "Reject")],
+};
+const EXPIRED: Choices = Choices {
+    kind: "Expired",
+    options: [("execute", "Execute"), ("reject", "Reject")],
+};
+const KEY_SPACE: Choices = Choices {
+    kind: "KeySpace",
+    options: [("scope", "Scope"), ("operation", "Operation")],
+};
+const KEY: Choices = Choices {
+    kind: "KeyRequirement",
+    options: [("required", "Required"), ("optional", "Optional")],
+};
+
+/// The attribute's arguments. `None` is "not given" (the router's defaults hold), or given and refused.
+#[derive(Clone, Default)]
+pub(crate) struct Args {
+    pub(crate) scope: Option<ScopePath>,
+    pub(crate) operation: Option<String>,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) tombstone: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) errors: Option<Choice>,
+    pub(crate) in_flight: Option<Choice>,
+    pub(crate) expired: Option<Choice>,
+    pub(crate) key_space: Option<Choice>,
+    pub(crate) key: Option<Choice>,
+    /// Bytes.
+    pub(crate) max_body: Option<u32>,
+    /// Bytes.
+    pub(crate) max_response: Option<u32>,
+    /// In lower case.
+    pub(crate) fingerprint_headers: Vec<String>,
+    pub(crate) fingerprint_ignore: Vec<String>,
+    pub(crate) authorize: Option<Path>,
+    pub(crate) replay_with: Option<Path>,
+    pub(crate) state: Option<Type>,
+    /// `None` when what was given is refused: then nothing of the runtime can be named.
+    pub(crate) runtime: Option<CratePath>,
+}
+
+impl Args {
+    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
+        let arguments = split(tokens, errors);
+        let mut args = Args {
+            runtime: Some(CratePath::default()),
+            ..Args::default()
+        };
+        for argument in &arguments {
+            args.read(argument, errors);
+        }
+        let given = |name: &str| arguments.iter().find(|argument| argument.name == name);
+        if given("scope").is_none() {
+            errors.at_span(
+                Span::call_site(),
+                "missing `scope`: write `#[idempotent(scope = \"account\")]`, naming whose keys these are",
+            );
+        }
+        if let (Some(argument), Some(ttl), Some(wait)) = (given("ttl"), args.ttl, args.wait)
+            && ttl <= wait
+        {
+            errors.at(&argument.value, "`ttl` must be longer than `wait`");
+        }
+        let rejects = args.expired.is_some_and(|expired| expired.variant == "Reject");
+        let refused = given("expired").is_some() && args.expired.is_none();
+        if let Some(argument) = given("tombstone")
+            && !rejects
+            && !refused
+        {
+            errors.at(
+                &argument.name,
+                "`tombstone` is how long an expired key is still refused: it needs `expired = \"reject\"`",
+            );
+            args.tombstone = None;
+        }
+        args
+    }
+
+    fn read(&mut self, argument: &Argument, errors: &mut Errors) {
+        match argument.name.to_string().as_str() {
+            "scope" => {
+                self.scope = argument
+                    .string(errors)
+                    .and_then(|literal| ScopePath::parse(literal, errors));
+            }
+            "operation" => {
+                self.operation = argument.string(errors).and_then(|literal| {
+                    let fault = rules::operation_name(&literal.value()).err();
+                    match fault {
+                        None => Some(literal.value()),
+                        Some(fault) => {
+                            errors.at(literal, fault);
+                            None
+                        }
+                    }
+                });
+            }
+            "ttl" => self.ttl = argument.duration(errors),
+            "wait" => self.wait = argument.duration(errors),
+            "tombstone" => self.tombstone = argument.duration(errors),
+            "timeout" => self.timeout = argument.duration(errors),
+            "errors" => self.errors = argument.choice(&ERRORS, errors),
+            "in_flight" => self.in_flight = argument.choice(&IN_FLIGHT, errors),
+            "expired" => self.expired = argument.choice(&EXPIRED, errors),
+            "key_space" => self.key_space = argument.choice(&KEY_SPACE, errors),
+            "key" => self.key = argument.choice(&KEY, errors),
+            "max_body" => self.max_body = argument.size(errors),
+            "max_response" => self.max_response = argument.size(errors),
+            "fingerprint_headers" => {
+                self.fingerprint_headers = argument.list(rules::header_name, errors);
+            }
+            "fingerprint_ignore" => {
+                self.fingerprint_ignore = argument.list(rules::ignored_member, errors);
+            }
+            "authorize" => self.authorize = argument.path(errors),
+            "replay_with" => self.replay_with = argument.path(errors),
+            "state" => self.state = argument.type_name(errors),
+            "crate" => match CratePath::parse(argument.value.clone()) {
+                Ok(path) => self.runtime = Some(path),
+                Err(error) => {
+                    errors.push(error);
+                    self.runtime = None;
+                }
+            },
+            unknown => unreachable!("`split` lets no `{unknown}` through"),
+        }
+    }
+}
+
+/// The arguments that are known, given once, and have a value; an error for every other.
+fn split(tokens: TokenStream, errors: &mut Errors) -> Vec<Argument> {
+    let mut arguments: Vec<Argument> = Vec::new();
+    for part in parts(tokens) {
+        let mut part = part.into_iter();
+        let name = match part.next() {
+            Some(TokenTree::Ident(name)) => name,
+            Some(other) => {
+                errors.at(other, "write arguments as `name = value`, such as `scope = \"account\"`");
+                continue;
+            }
+            None => continue,
+        };
+        let Some(examples) = examples(&name) else {
+            errors.at(&name, unknown(&name));
+            continue;
+        };
+        let equals = matches!(part.next(), Some(TokenTree::Punct(sign)) if sign.as_char() == '=');
+        let value: TokenStream = part.collect();
+        if !equals || value.is_empty() {
+            let example = examples[0];
+            errors.at(&name, format!("`{name}` needs a value: write `{name} = {example}`"));
+        }
+        if arguments.iter().any(|other| other.name == name) {
+            errors.at(&name, format!("`{name}` is given twice"));
+        } else if equals && !value.is_empty() {
+            arguments.push(Argument {
+                name,
+                value,
+                examples,
+            });
+        }
+    }
+    arguments
+}
+
+/// Splits at the commas outside of `<..>`; those in brackets are already groups.
+fn parts(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
+    let mut parts = vec![Vec::new()];
+    let (mut depth, mut arrow) = (0_i32, false);
+    for token in tokens {
+        let sign = match &token {
+            TokenTree::Punct(punct) => punct.as_char(),
+            _ => ' ',
+        };
+        match sign {
+            '<' => depth += 1,
+            '>' if !arrow => depth -= 1,
+            _ => {}
+        }
+        arrow = sign == '-';
+        if sign == ',' && depth <= 0 {
+            parts.push(Vec::new());
+        } else if let Some(part) = parts.last_mut() {
+            part.push(token);
+        }
+    }
+    parts
+}
+
+fn examples(name: &Ident) -> Option<&'static [&'static str]> {
+    let known = ARGUMENTS.iter().find(|(known, _)| name == known);
+    known.map(|(_, examples)| *examples)
+}
+
+fn unknown(name: &Ident) -> String {
+    let names = ARGUMENTS.iter().map(|(known, _)| *known);
+    match nearest(&name.to_string(), names.clone()) {
+        Some(near) => format!("unknown argument `{name}`; did you mean `{near}`?"),
+        None => {
+            let all: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+            format!("unknown argument `{name}`; there are {}", all.join(", "))
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Model to tokens. Nothing is decided here.
+
+use std::time::Duration;
+
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Index, spanned::Spanned};
+
+use crate::{
+    model::{Model, Output},
+    values::Choice,
+};
+
+/// The generated function: a handler for axum, around the user's own function and its operation.
+pub(crate) fn expand(model: &Model) -> TokenStream {
+    let Model {
+        outer,
+        inner,
+        visibility,
+        signature,
+        body,
+        operation,
+        handle,
+        ..
+    } = model;
+    let runtime = model.runtime.private();
+    let name = &signature.ident;
+    let (declared, used, bounds) = model.generics.split_for_impl();
+    let args = args_type(model, &runtime);
+    let output = output_type(model, &runtime);
+    let hidden = hidden_type(model);
+    let implementation = implementation(model, &runtime, &args, &output);
+    let checks = state_checks(model, &runtime);
+    quote! {
+        #(#outer)*
+        #visibility async fn #name #declared(
+            call: #runtime::Call<#handle, #args>,
+        ) -> #runtime::Answer<impl #runtime::Operation<Handle = #handle, Args = #args, Output = #output>>
+        #bounds
+        {
+            #[deny(clippy::disallowed_methods)]
+            #(#inner)*
+            #signature #body
+            #hidden
+            #implementation
+            #checks
+            call.run::<#operation #used>().await
+        }
+    }
+}
+
+/// Our own names at the place of the user's token: resolved where the attribute stands, so that a handler made
+/// by `macro_rules!` finds them.
+fn at(place: Span) -> Span {
+    Span::call_site().located_at(place)
+}
+
+fn args_type(model: &Model, runtime: &TokenStream) -> TokenStream {
+    let arguments = &model.arguments;
+    let tuple = quote!((#(#arguments,)*));
+    if model.all_parts {
+        quote!(#runtime::AllParts<#tuple>)
+    } else {
+        tuple
+    }
+}
+
+fn output_type(model: &Model, runtime: &TokenStream) -> TokenStream {
+    match &model.output {
+        Output::Named(ty) => ty.to_token_stream(),
+        Output::Opaque(_) => quote!(#runtime::Settled),
+        Output::Unit => quote!(()),
+    }
+}
+
+fn hidden_type(model: &Model) -> TokenStream {
+    let operation = &model.operation;
+    let generics = &model.generics;
+    if generics.params.is_empty() {
+        return quote!(struct #operation;);
+    }
+    let bounds = &generics.where_clause;
+    let types = generics.type_params().map(|parameter| &parameter.ident);
+    quote! {
+        struct #operation #generics(
+            ::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>,
+        ) #bounds;
+    }
+}
+
+fn implementation(
+    model: &Model,
+    runtime: &TokenStream,
+    args: &TokenStream,
+    output: &TokenStream,
+) -> TokenStream {
+    let Model {
+        operation, handle, ..
+    } = model;
+    let (declared, used, bounds) = model.generics.split_for_impl();
+    let spec = spec(model, runtime);
+    let scope = scope(model, runtime);
+    let call = call(model, runtime);
+    let settle = match &model.output {
+        Output::Opaque(_) => quote!(out),
+        Output::Named(ty) => settle(runtime, ty.span()),
+        Output::Unit => settle(runtime, model.signature.ident.span()),
+    };
+    let authorize = authorize(model, runtime);
+    let replay = replay(model, runtime);
+    quote! {
+        impl #declared #runtime::Operation for #operation #used #bounds {
+            type Handle = #handle;
+            type Args = #args;
+            type Output = #output;
+            const SPEC: #runtime::Spec = #spec;
+            #scope
+            #call
+            fn settle(out: Self::Output) -> #runtime::Settled {
+                #settle
+            }
+            #authorize
+            #replay
+        }
+    }
+}
+
+fn scope(model: &Model, runtime: &TokenStream) -> TokenStream {
+    let body = match &model.owner {
+        Some(owner) => {
+            let index = Index::from(owner.argument);
+            let pattern = &owner.pattern;
+            let reference = &owner.reference;
+            let found = quote_spanned!(at(owner.span)=> #runtime::owner(#reference));
+            quote! {
+                let #pattern = &prefix.#index;
+                #found
+            }
+        }
+        None => quote!(::core::unreachable!()),
+    };
+    quote! {
+        fn scope(prefix: &<Self::Args as #runtime::Split>::Prefix) -> #runtime::ScopeKey {
+            #body
+        }
+    }
+}
+
+/// The user's future itself is returned where its output has a name: then rustc names the user's function when
+/// that future is not `Send`.
+fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
+    let name = &model.signature.ident;
+    let place = at(name.span());
+    let (_, used, _) = model.generics.split_for_impl();
+    let turbofish = used.as_turbofish();
+    let mut passed: Vec<TokenStream> = (0..model.arguments.len())
+        .map(|index| {
+            let index = Index::from(index);
+            if model.all_parts {
+                quote_spanned!(place=> args.0.#index)
+            } else {
+                quote_spanned!(place=> args.#index)
+            }
+        })
+        .collect();
+    passed.insert(model.handle_at, quote_spanned!(place=> tx));
+    let run = quote_spanned!(place=> #name #turbofish (#(#passed),*));
+    let body = match &model.output {
+        Output::Opaque(ty) => {
+            let settle = settle(runtime, ty.span());
+            quote_spanned! {place=>
+                let run = #runtime::require_send(#run);
+                async move {
+                    let out = run.await;
+                    #settle
+                }
+            }
+        }
+        Output::Named(_) | Output::Unit => run,
+    };
+    quote_spanned! {place=>
+        fn call<'t>(
+            tx: &'t mut Self::Handle,
+            args: Self::Args,
+        ) -> impl ::core::future::Future<Output = Self::Output> + ::core::marker::Send {
+            #body
+        }
+    }
+}
+
+/// Picks what becomes of the answer by what its type is, most specific first.
+fn settle(runtime: &TokenStream, place: Span) -> TokenStream {
+    quote_spanned! {at(place)=>
+        use #runtime::{SettleDeclared as _, SettlePlain as _, SettleSourced as _, SettleTotal as _};
+        let kind = (&&&&#runtime::outcome(&out)).kind();
+        kind.settle(out)
+    }
+}
+
+fn authorize(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
+    let path = model.args.authorize.as_ref()?;
+    let members = model.arguments.len() - usize::from(!model.all_parts);
+    let indexes = (0..members).map(Index::from);
+    let place = at(path.span());
+    let checked = quote_spanned!(place=> #runtime::authorized(#path(#(&prefix.#indexes),*).await));
+    Some(quote_spanned! {place=>
+        fn authorize(
+            prefix: &<Self::Args as #runtime::Split>::Prefix,
+        ) -> impl ::core::future::Future<Output = ::core::result::Result<(), #runtime::Response>> + ::core::marker::Send {
+            async move { #checked }
+        }
+    })
+}
+
+fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
+    let path = model.args.replay_with.as_ref()?;
+    let place = at(path.span());
+    let rebuilt = quote_spanned!(place=> #runtime::IntoResponse::into_response(#path(db, replay).await));
+    Some(quote_spanned! {place=>
+        const REBUILDS: bool = true;
+        fn replay<'c>(
+            db: &'c mut #runtime::Connection<Self::Handle>,
+            replay: &'c #runtime::Replay,
+        ) -> impl ::core::future::Future<Output = #runtime::Response> + ::core::marker::Send {
+            async move { #rebuilt }
+        }
+    })
+}
+
+/// With `state = ..`, each argument is checked by itself, and so blamed by itself.
+fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
+    let state = model.args.state.as_ref()?;
+    let handle = &model.handle;
+    let store = quote_spanned!(at(state.span())=> #runtime::assert_store::<#state, #handle>(););
+    let from_body = if model.all_parts {
+        model.arguments.len()
+    } else {
+        model.arguments.len().saturating_sub(1)
+    };
+    let checks = model.arguments.iter().enumerate().map(|(index, ty)| {
+        let place = at(ty.span());
+        if index < from_body {
+            quote_spanned!(place=> #runtime::assert_parts::<#ty, #state>();)
+        } else {
+            quote_spanned!(place=> #runtime::assert_request::<#ty, #state, _>();)
+        }
+    });
+    Some(quote!(#store #(#checks)*))
+}
+
+/// Only what is written in the attribute; the router's defaults fill in the rest.
+fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
+    let args = &model.args;
+    let mut fields = Vec::new();
+    let mut field = |name: &str, value: TokenStream| {
+        let name = Ident::new(name, Span::call_site());
+        fields.push(quote!(#name: #value));
+    };
+    let function = format!("::{}", model.signature.ident);
+    field("function", quote!(::core::concat!(::core::module_path!(), #function)));
+    let some = |value: TokenStream| quote!(::core::option::Option::Some(#value));
+    for (name, duration) in [
+        ("ttl", args.ttl),
+        ("wait", args.wait),
+        ("tombstone", args.tombstone),
+        ("timeout", args.timeout),
+    ] {
+        if let Some(duration) = duration {
+            field(name, some(duration_value(duration)));
+        }
+    }
+    let choice = |Choice { kind, variant }| {
+        let (kind, variant) = (
+            Ident::new(kind, Span::call_site()),
+            Ident::new(variant, Span::call_site()),
+        );
+        quote!(#runtime::#kind::#variant)
+    };
+    for (name, chosen) in [
+        ("errors", args.errors),
+        ("in_flight", args.in_flight),
+        ("expired", args.expired),
+    ] {
+        if let Some(chosen) = chosen {
+            field(name, some(choice(chosen)));
+        }
+    }
+    for (name, bytes) in [("max_body", args.max_body), ("max_response", args.max_response)] {
+        if let Some(bytes) = bytes {
+            let bytes = Literal::u32_unsuffixed(bytes);
+            field(name, some(quote!(#bytes)));
+        }
+    }
+    for (name, list) in [
+        ("fingerprint_headers", &args.fingerprint_headers),
+        ("fingerprint_ignore", &args.fingerprint_ignore),
+    ] {
+        if !list.is_empty() {
+            field(name, quote!(&[#(#list),*]));
+        }
+    }
+    for (name, chosen) in [("key_space", args.key_space), ("key", args.key)] {
+        if let Some(chosen) = chosen {
+            field(name, choice(chosen));
+        }
+    }
+    let name = &model.name;
+    let scope = model.owner.as_ref().map_or("", |owner| owner.text.as_str());
+    quote! {
+        #runtime::Spec {
+            #(#fields,)*
+            ..#runtime::Spec::new(#name, #scope)
+        }
+    }
+}
+
+fn duration_value(duration: Duration) -> TokenStream {
+    let milliseconds = duration.as_millis();
+    if milliseconds % 1000 == 0 {
+        let seconds = Literal::u64_unsuffixed(duration.as_secs());
+        quote!(::core::time::Duration::from_secs(#seconds))
+    } else {
+        let milliseconds = Literal::u128_unsuffixed(milliseconds);
+        quote!(::core::time::Duration::from_millis(#milliseconds))
+    }
+}
+

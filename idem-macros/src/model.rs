@@ -1,0 +1,152 @@
+//! A handler that can only be right: signature, attributes and arguments, checked together.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
+use syn::{
+    Attribute, GenericParam, Generics, ReturnType, Signature, Type, Visibility, WherePredicate,
+    parse_quote,
+};
+
+use crate::{
+    args::Args,
+    attributes::Attributes,
+    errors::Errors,
+    handler::Handler,
+    paths::CratePath,
+    scope::Owner,
+    signature::{self, impl_trait},
+};
+
+/// All that the expansion needs; it decides nothing itself.
+pub(crate) struct Model {
+    pub(crate) runtime: CratePath,
+    pub(crate) outer: Vec<Attribute>,
+    pub(crate) inner: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
+    /// The user's function, as written.
+    pub(crate) signature: Signature,
+    pub(crate) body: TokenStream,
+    /// The hidden type that stands for the operation.
+    pub(crate) operation: Ident,
+    /// The handler's stable name, in records and metrics.
+    pub(crate) name: String,
+    /// The parameters and bounds of the generated function and of the hidden type: no lifetimes.
+    pub(crate) generics: Generics,
+    pub(crate) handle: Type,
+    /// Where the transaction is among the function's parameters.
+    pub(crate) handle_at: usize,
+    pub(crate) arguments: Vec<Type>,
+    /// The scope is in the last argument, so that one too is read from the request's parts.
+    pub(crate) all_parts: bool,
+    pub(crate) output: Output,
+    /// `None` after an error only.
+    pub(crate) owner: Option<Owner>,
+    pub(crate) args: Args,
+}
+
+/// What the user's function returns.
+pub(crate) enum Output {
+    Named(Type),
+    /// There is an `impl Trait` in it, which no associated type can name.
+    Opaque(Type),
+    /// Nothing is written.
+    Unit,
+}
+
+impl Model {
+    /// `None` if the signature can't be a handler's, or nothing of the runtime can be named.
+    pub(crate) fn new(handler: &Handler, args: &Args, errors: &mut Errors) -> Option<Model> {
+        let attributes = Attributes::sort(&handler.attributes, errors);
+        let parameters = signature::check(handler, errors)?;
+        let signature = &handler.signature;
+        let arguments: Vec<_> = parameters
+            .arguments
+            .iter()
+            .map(|argument| (&*argument.pat, &*argument.ty))
+            .collect();
+        let owner = args
+            .scope
+            .as_ref()
+            .and_then(|scope| scope.resolve(&parameters.handle.pat, &arguments, errors));
+        let all_parts = owner.as_ref().is_some_and(|owner| owner.argument + 1 == arguments.len());
+        let text = bare(&signature.ident);
+        Some(Model {
+            runtime: args.runtime.clone()?,
+            outer: attributes.outer,
+            inner: attributes.inner,
+            visibility: handler.visibility.clone(),
+            signature: signature.clone(),
+            body: handler.body.clone(),
+            operation: operation_type(&text, handler),
+            name: args.operation.clone().unwrap_or(text),
+            generics: generics(signature),
+            handle: parameters.handle_type.clone(),
+            handle_at: parameters.handle_at,
+            arguments: arguments.iter().map(|(_, ty)| (*ty).clone()).collect(),
+            all_parts,
+            output: output(signature),
+            owner,
+            args: args.clone(),
+        })
+    }
+}
+
+fn bare(name: &Ident) -> String {
+    syn::ext::IdentExt::unraw(name).to_string()
+}
+
+fn output(signature: &Signature) -> Output {
+    match &signature.output {
+        ReturnType::Default => Output::Unit,
+        ReturnType::Type(_, ty) if impl_trait(ty).is_some() => Output::Opaque((**ty).clone()),
+        ReturnType::Type(_, ty) => Output::Named((**ty).clone()),
+    }
+}
+
+/// The hidden type must be `Send + 'static`, and so must what it is generic over.
+fn generics(signature: &Signature) -> Generics {
+    let mut generics = signature.generics.clone();
+    generics.params = generics
+        .params
+        .into_iter()
+        .filter(|parameter| !matches!(parameter, GenericParam::Lifetime(_)))
+        .collect();
+    let types: Vec<Ident> = generics.type_params().map(|parameter| parameter.ident.clone()).collect();
+    if types.is_empty() && generics.where_clause.is_none() {
+        return generics;
+    }
+    let clause = generics.make_where_clause();
+    clause.predicates = std::mem::take(&mut clause.predicates)
+        .into_iter()
+        .filter(|predicate| !matches!(predicate, WherePredicate::Lifetime(_)))
+        .collect();
+    for name in types {
+        clause.predicates.push(parse_quote!(#name: ::core::marker::Send + 'static));
+    }
+    generics
+}
+
+/// `create_order` becomes `CreateOrderOperation`, a name that rustc shows now and then. An item shadows one of
+/// the module for the user's own code beside it, hence the dashes if that code uses the name.
+fn operation_type(function: &str, handler: &Handler) -> Ident {
+    let mut name = String::new();
+    for word in function.split('_').filter(|word| !word.is_empty()) {
+        let mut letters = word.chars();
+        name.extend(letters.next().into_iter().flat_map(char::to_uppercase));
+        name.push_str(letters.as_str());
+    }
+    name.push_str("Operation");
+    let used = handler.to_token_stream();
+    while mentions(used.clone(), &name) {
+        name.push('_');
+    }
+    Ident::new(&name, proc_macro2::Span::call_site())
+}
+
+fn mentions(tokens: TokenStream, name: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        proc_macro2::TokenTree::Ident(word) => word == name,
+        proc_macro2::TokenTree::Group(group) => mentions(group.stream(), name),
+        _ => false,
+    })
+}

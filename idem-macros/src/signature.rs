@@ -1,0 +1,324 @@
+//! The checks on a handler's signature, each on its own, so that none hides another.
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{
+    Block, FnArg, GenericParam, Item, Lifetime, PatType, ReturnType, Signature, Type,
+    TypeImplTrait, TypeReference,
+    visit::{self, Visit},
+};
+
+use crate::{errors::Errors, handler::Handler, scope::reads_body};
+
+/// axum's limit for a handler, too.
+const MOST_ARGUMENTS: usize = 16;
+
+/// A signature that can be a handler's.
+pub(crate) struct Parameters<'a> {
+    /// Where the transaction is among all the function's parameters.
+    pub(crate) handle_at: usize,
+    pub(crate) handle: &'a PatType,
+    /// What is behind the `&mut`.
+    pub(crate) handle_type: &'a Type,
+    pub(crate) arguments: Vec<&'a PatType>,
+}
+
+/// `None` if anything is wrong with it; what is, is in `errors`.
+pub(crate) fn check<'a>(handler: &'a Handler, errors: &mut Errors) -> Option<Parameters<'a>> {
+    let mut found = Errors::default();
+    qualifiers(&handler.signature, &mut found);
+    self_type(handler, &mut found);
+    let lifetimes = Lifetimes::declared_by(&handler.signature);
+    let parameters = parameters(&handler.signature, &lifetimes, &mut found);
+    if let ReturnType::Type(_, output) = &handler.signature.output {
+        lifetimes.refuse_borrows(
+            output,
+            "the answer can't borrow: it outlives the handler's arguments; return owned data",
+            &mut found,
+        );
+    }
+    lifetimes.refuse_in_bounds(&handler.signature, &mut found);
+    let parameters = parameters.filter(|_| found.is_empty());
+    errors.extend(found);
+    parameters
+}
+
+fn qualifiers(signature: &Signature, errors: &mut Errors) {
+    if signature.asyncness.is_none() {
+        errors.at(signature.fn_token, "an idempotent handler must be an `async fn`");
+    }
+    if let Some(keyword) = &signature.constness {
+        errors.at(keyword, "an idempotent handler can't be `const`");
+    }
+    if let Some(keyword) = &signature.unsafety {
+        errors.at(keyword, "an idempotent handler can't be `unsafe`");
+    }
+    if let Some(abi) = &signature.abi {
+        errors.at(abi, "an idempotent handler can't be `extern`");
+    }
+    if let Some(dots) = &signature.variadic {
+        errors.at(dots, "an idempotent handler can't take a variable number of arguments");
+    }
+}
+
+fn parameters<'a>(
+    signature: &'a Signature,
+    lifetimes: &Lifetimes,
+    errors: &mut Errors,
+) -> Option<Parameters<'a>> {
+    let typed = || {
+        signature.inputs.iter().enumerate().filter_map(|(at, input)| match input {
+            FnArg::Typed(typed) => Some((at, typed)),
+            FnArg::Receiver(_) => None,
+        })
+    };
+    if let Some(receiver) = signature.receiver() {
+        errors.at(
+            receiver,
+            "an idempotent handler can't take `self`; take what it needs from `State<_>`",
+        );
+    }
+    let borrowed = || typed().filter_map(|(at, typed)| Some((at, typed, behind_mut(&typed.ty)?)));
+    // of several, the one that is called a transaction is the one meant
+    let handle = borrowed()
+        .find(|(_, _, ty)| is_handle(ty))
+        .or_else(|| borrowed().next());
+    let mut arguments = Vec::new();
+    let mut misplaced = false;
+    for (at, typed) in typed() {
+        if handle.is_some_and(|(handle_at, ..)| handle_at == at) {
+            continue;
+        }
+        if behind_mut(&typed.ty).is_some() {
+            errors.at(typed, "a handler has one transaction; remove the second");
+        } else if handle_by_value(&typed.ty) {
+            misplaced = true;
+            errors.at(
+                &typed.ty,
+                "take the transaction by reference: `tx: &mut Tx<DB>`; the framework commits it",
+            );
+        } else {
+            arguments.push(typed);
+        }
+    }
+    each_argument(&arguments, lifetimes, errors);
+    let Some((handle_at, handle, handle_type)) = handle else {
+        if !misplaced {
+            errors.at_span(
+                signature.paren_token.span.join(),
+                "an idempotent handler must take its transaction: add `tx: &mut Tx<DB>`",
+            );
+        }
+        return None;
+    };
+    foreign_transaction(handle_type, lifetimes, errors);
+    Some(Parameters {
+        handle_at,
+        handle,
+        handle_type,
+        arguments,
+    })
+}
+
+fn each_argument(arguments: &[&PatType], lifetimes: &Lifetimes, errors: &mut Errors) {
+    for (index, argument) in arguments.iter().enumerate() {
+        let ty = &*argument.ty;
+        if let Some(found) = impl_trait(ty) {
+            errors.at(found, "`impl Trait` can't be extracted from a request; name the type");
+        }
+        lifetimes.refuse_borrows(
+            ty,
+            "an argument can't borrow: it is read from the request and owned by the handler; take it by value",
+            errors,
+        );
+        // `Body` and `Request` may be the user's own types in earlier places
+        if index + 1 < arguments.len() && reads_body(ty) && !ends_in(ty, &["Body", "Request"]) {
+            errors.at(ty, "this reads the request's body, so it must be the last argument");
+        }
+    }
+    if let Some(first_too_many) = arguments.get(MOST_ARGUMENTS) {
+        errors.at(
+            first_too_many,
+            format!(
+                "a handler can have at most {MOST_ARGUMENTS} arguments besides its transaction; gather some in a struct with `#[derive(FromRequestParts)]`"
+            ),
+        );
+    }
+}
+
+/// sqlx's own transaction, or a bare connection, in the transaction's place.
+fn foreign_transaction(ty: &Type, lifetimes: &Lifetimes, errors: &mut Errors) {
+    const CONNECTIONS: [&str; 4] = ["PgConnection", "SqliteConnection", "MySqlConnection", "PoolConnection"];
+    let borrows = lifetimes.first_borrow(ty).is_some();
+    if ends_in(ty, &["Transaction"]) && borrows || ends_in(ty, &CONNECTIONS) {
+        errors.at(
+            ty,
+            "take the framework's transaction: `tx: &mut Tx<DB>`; the key and the answer commit with what is written through it, and it derefs to the connection",
+        );
+    } else if borrows {
+        errors.at(ty, "the transaction can't borrow: write `tx: &mut Tx<DB>`");
+    }
+}
+
+/// `Self` and an `impl`'s generics don't reach into the function that the expansion nests.
+fn self_type(handler: &Handler, errors: &mut Errors) {
+    const MESSAGE: &str = "`Self` doesn't reach into an idempotent handler; write the type's name";
+    let signature = &handler.signature;
+    for tokens in [
+        signature.generics.to_token_stream(),
+        signature.inputs.to_token_stream(),
+        signature.output.to_token_stream(),
+        signature.generics.where_clause.to_token_stream(),
+    ] {
+        each_self(tokens, &mut |word| errors.at(word, MESSAGE));
+    }
+    struct InBody<'a>(&'a mut Errors);
+    impl<'a> Visit<'a> for InBody<'_> {
+        fn visit_ident(&mut self, word: &'a Ident) {
+            if word == "Self" {
+                self.0.at(word, MESSAGE);
+            }
+        }
+        fn visit_macro(&mut self, call: &'a syn::Macro) {
+            each_self(call.tokens.clone(), &mut |word| self.0.at(word, MESSAGE));
+        }
+        // an item in the body has a `Self` of its own
+        fn visit_item(&mut self, _: &'a Item) {}
+    }
+    if let Ok(block) = syn::parse2::<Block>(handler.body.clone()) {
+        InBody(errors).visit_block(&block);
+    }
+}
+
+fn each_self(tokens: TokenStream, report: &mut dyn FnMut(Ident)) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(word) if word == "Self" => report(word),
+            TokenTree::Group(group) => each_self(group.stream(), report),
+            _ => {}
+        }
+    }
+}
+
+/// What a macro's `$t:ty` wraps is what it is.
+fn peel(mut ty: &Type) -> &Type {
+    loop {
+        ty = match ty {
+            Type::Group(group) => &group.elem,
+            Type::Paren(paren) => &paren.elem,
+            _ => return ty,
+        };
+    }
+}
+
+fn behind_mut(ty: &Type) -> Option<&Type> {
+    match peel(ty) {
+        Type::Reference(reference) if reference.mutability.is_some() => Some(&reference.elem),
+        _ => None,
+    }
+}
+
+fn ends_in(ty: &Type, names: &[&str]) -> bool {
+    let last = match peel(ty) {
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    };
+    last.is_some_and(|last| names.iter().any(|name| last.ident == name))
+}
+
+fn is_handle(ty: &Type) -> bool {
+    ends_in(ty, &["Tx", "Steps"])
+}
+
+fn handle_by_value(ty: &Type) -> bool {
+    match peel(ty) {
+        Type::Reference(reference) => is_handle(&reference.elem),
+        ty => is_handle(ty),
+    }
+}
+
+/// The first `impl Trait` in a type.
+pub(crate) fn impl_trait(ty: &Type) -> Option<&TypeImplTrait> {
+    struct Find<'a>(Option<&'a TypeImplTrait>);
+    impl<'a> Visit<'a> for Find<'a> {
+        fn visit_type_impl_trait(&mut self, found: &'a TypeImplTrait) {
+            self.0.get_or_insert(found);
+        }
+    }
+    let mut find = Find(None);
+    find.visit_type(ty);
+    find.0
+}
+
+/// The lifetime parameters. One may name the transaction's borrow; nothing else lives that long.
+struct Lifetimes(Vec<Ident>);
+
+impl Lifetimes {
+    fn declared_by(signature: &Signature) -> Lifetimes {
+        Lifetimes(signature.generics.lifetimes().map(|parameter| parameter.lifetime.ident.clone()).collect())
+    }
+
+    fn first_borrow(&self, ty: &Type) -> Option<TokenStream> {
+        let mut find = Borrow {
+            declared: &self.0,
+            elided: true,
+            found: None,
+        };
+        find.visit_type(ty);
+        find.found
+    }
+
+    fn refuse_borrows(&self, ty: &Type, message: &str, errors: &mut Errors) {
+        if let Some(found) = self.first_borrow(ty) {
+            errors.at(found, message);
+        }
+    }
+
+    fn refuse_in_bounds(&self, signature: &Signature, errors: &mut Errors) {
+        let mut find = Borrow {
+            declared: &self.0,
+            elided: false,
+            found: None,
+        };
+        for parameter in &signature.generics.params {
+            if !matches!(parameter, GenericParam::Lifetime(_)) {
+                find.visit_generic_param(parameter);
+            }
+        }
+        for predicate in signature.generics.where_clause.iter().flat_map(|clause| &clause.predicates) {
+            if !matches!(predicate, syn::WherePredicate::Lifetime(_)) {
+                find.visit_where_predicate(predicate);
+            }
+        }
+        if let Some(found) = find.found {
+            errors.at(found, "a handler's types can't depend on a lifetime of its own; use `'static`, or none");
+        }
+    }
+}
+
+/// The first lifetime other than `'static`. References in `Fn(&T)` and under `for<'a>` are their own.
+struct Borrow<'a> {
+    declared: &'a [Ident],
+    elided: bool,
+    found: Option<TokenStream>,
+}
+
+impl<'a> Visit<'a> for Borrow<'_> {
+    fn visit_lifetime(&mut self, lifetime: &'a Lifetime) {
+        let elided = lifetime.ident == "_" && self.elided;
+        if elided || self.declared.contains(&lifetime.ident) {
+            self.found.get_or_insert_with(|| lifetime.to_token_stream());
+        }
+    }
+
+    fn visit_type_reference(&mut self, reference: &'a TypeReference) {
+        if reference.lifetime.is_none() && self.elided {
+            self.found.get_or_insert_with(|| reference.to_token_stream());
+        }
+        visit::visit_type_reference(self, reference);
+    }
+
+    fn visit_type_bare_fn(&mut self, _: &'a syn::TypeBareFn) {}
+    fn visit_parenthesized_generic_arguments(&mut self, _: &'a syn::ParenthesizedGenericArguments) {}
+}
+

@@ -1,0 +1,394 @@
+//! From an authorized request to its answer: key, body, fingerprint, and who runs.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::response::Response;
+use bytes::Bytes;
+use http::request::Parts;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tracing::Instrument;
+
+use crate::atomic::{self, Attempt};
+use crate::backend::Backend;
+use crate::call::{Authorized, Rebuild};
+use crate::faults::{self, Plant};
+use crate::fingerprint::{Fingerprint, FingerprintInput, FingerprintOptions};
+use crate::flight::{Follower, Joined, NoAnswer};
+use crate::idempotency::{Idempotency, Rules};
+use crate::key::IdempotencyKey;
+use crate::operation::{InFlight, KeyRequirement, KeySpace, Spec};
+use crate::problem::{Code, Problem};
+use crate::replay::Replay;
+use crate::response::{CapturedResponse, StoredResponse};
+use crate::scope::{self, RecordId, ScopeKey};
+use crate::telemetry::Signal;
+use crate::tx::Tx;
+
+/// What became of a key's request, for everybody who waits for it.
+#[derive(Debug)]
+pub(crate) enum Landed {
+    /// Stored: whoever asks gets a replay.
+    Completed(Completed),
+    /// Not stored, yet an answer to the same request.
+    Unstored(CapturedResponse),
+    /// The framework's own answer.
+    Refused(Problem),
+}
+
+/// A stored answer, opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Completed {
+    pub(crate) status: u16,
+    /// `None` where `replay_with` rebuilds the answer, or the answer was erased.
+    pub(crate) content: Option<(Vec<u8>, Bytes)>,
+    pub(crate) resources: Vec<(String, String)>,
+    pub(crate) expires_at: Option<i64>,
+}
+
+/// A buffered request: all that an attempt needs to run, and to compare.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffered {
+    pub(crate) parts: Parts,
+    pub(crate) body: Bytes,
+}
+
+impl Buffered {
+    /// The fingerprint by a version's rules; `None` for a version that this library does not know.
+    pub(crate) fn fingerprint(
+        &self,
+        version: u8,
+        options: &FingerprintOptions<'_>,
+    ) -> Option<Fingerprint> {
+        // In a nested router only the original URI is the whole one.
+        let uri = self
+            .parts
+            .extensions
+            .get::<axum::extract::OriginalUri>()
+            .map_or(&self.parts.uri, |original| &original.0);
+        let input = FingerprintInput {
+            method: &self.parts.method,
+            uri,
+            headers: &self.parts.headers,
+            body: &self.body,
+            options,
+        };
+        Fingerprint::compute_version(version, &input)
+    }
+}
+
+/// Answers an authorized request.
+pub(crate) async fn accept<DB: Backend>(request: Authorized<Tx<DB>>) -> Response {
+    let started = Instant::now();
+    let idempotency = request.idempotency.clone();
+    let settings = &idempotency.shared.settings;
+    let spec = request.spec;
+    idempotency.register(spec);
+
+    let key = match IdempotencyKey::from_headers(&request.parts.headers, settings.bare_keys) {
+        Ok(Some(key)) => Some(key),
+        Ok(None) if spec.key == KeyRequirement::Optional => None,
+        refused => {
+            let problem = match refused {
+                Err(error) => Problem::new(Code::KeyInvalid).detail(error.to_string()),
+                Ok(_) => Problem::new(Code::KeyMissing),
+            };
+            Signal::Refused.emit(spec.name, "", started.elapsed());
+            return problem.into_response(&settings.problems);
+        }
+    };
+    let digest = key.as_ref().map(IdempotencyKey::digest).unwrap_or_default();
+    let rules = settings.rules(spec);
+    let body = match buffer(request.body, &request.parts, rules.max_body).await {
+        Ok(body) => body,
+        Err(problem) => {
+            Signal::Refused.emit(spec.name, &digest, started.elapsed());
+            return problem.into_response(&settings.problems);
+        }
+    };
+    let ticket = Ticket {
+        idempotency: idempotency.clone(),
+        spec,
+        rules,
+        digest,
+        started,
+        rebuild: request.rebuild,
+    };
+    let buffered = Buffered {
+        parts: request.parts,
+        body,
+    };
+    match key {
+        None => ticket.unprotected(buffered, request.prepare).await,
+        Some(key) => {
+            ticket
+                .protected(buffered, request.prepare, request.scope, key)
+                .await
+        }
+    }
+}
+
+/// Reads the body whole.
+async fn buffer(body: axum::body::Body, parts: &Parts, limit: usize) -> Result<Bytes, Problem> {
+    let too_large = || {
+        Problem::new(Code::RequestTooLarge)
+            .detail(format!("The request body is larger than {limit} bytes."))
+    };
+    let announced = parts
+        .headers
+        .get(http::header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Err(too_large());
+    }
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(_) => Err(Problem::new(Code::BodyUnreadable)),
+    }
+}
+
+/// One request on its way to its answer.
+pub(crate) struct Ticket<DB: Backend> {
+    pub(crate) idempotency: Idempotency<DB>,
+    pub(crate) spec: &'static Spec,
+    pub(crate) rules: Rules,
+    /// Of the key, for signals.
+    pub(crate) digest: String,
+    pub(crate) started: Instant,
+    pub(crate) rebuild: Option<Rebuild<DB>>,
+}
+
+impl<DB: Backend> Clone for Ticket<DB> {
+    fn clone(&self) -> Self {
+        Self {
+            idempotency: self.idempotency.clone(),
+            digest: self.digest.clone(),
+            ..*self
+        }
+    }
+}
+
+/// What a finished attempt tells of itself.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// For all who wait.
+    pub(crate) landed: Landed,
+    /// For the request that ran: the handler's own answer, and when it expires.
+    pub(crate) own: Option<(CapturedResponse, Option<i64>)>,
+    pub(crate) signal: Signal,
+    /// The key was let go.
+    pub(crate) released: bool,
+}
+
+impl<DB: Backend> Ticket<DB> {
+    async fn unprotected(self, buffered: Buffered, prepare: atomic::Prepare<DB>) -> Response {
+        let Some(permit) = self.permit() else {
+            return self.overloaded();
+        };
+        let ticket = self.clone();
+        let attempt = async move {
+            let response = atomic::run_unprotected(&ticket, buffered, prepare).await;
+            drop(permit);
+            response
+        };
+        match self.spawn(attempt).await {
+            Ok(response) => {
+                self.emit(Signal::Unprotected);
+                response
+            }
+            Err(_) => self.refuse(&Problem::new(Code::StoreUnavailable)),
+        }
+    }
+
+    async fn protected(
+        self,
+        buffered: Buffered,
+        prepare: atomic::Prepare<DB>,
+        scope: ScopeKey,
+        key: IdempotencyKey,
+    ) -> Response {
+        let spec = self.spec;
+        let scope = if faults::planted(Plant::NoScope) {
+            ScopeKey::of("")
+        } else {
+            scope
+        };
+        let operation = (spec.key_space == KeySpace::Operation).then_some(spec.name);
+        let id = RecordId::new(&scope, operation, &key);
+        let options = FingerprintOptions {
+            headers: spec.fingerprint_headers,
+            ignore: spec.fingerprint_ignore,
+        };
+        let fingerprint = buffered
+            .fingerprint(Fingerprint::CURRENT, &options)
+            .expect("the current version is known");
+
+        let leader = match self.idempotency.shared.flights.join(id, fingerprint) {
+            Joined::Follower(follower) => return self.wait(follower).await,
+            Joined::Leader(leader) => leader,
+        };
+        let Some(permit) = self.permit() else {
+            return self.overloaded();
+        };
+        let attempt = Attempt {
+            ticket: self.clone(),
+            buffered,
+            prepare,
+            operation_id: scope::operation_id(&scope, spec.name, &key),
+            scope,
+            id,
+            fingerprint,
+        };
+        let follower = leader.follow();
+        let ticket = self.clone();
+        let task = async move {
+            let finished = attempt.run().await;
+            ticket.emit(finished.signal);
+            if finished.released {
+                ticket.emit(Signal::Released);
+            }
+            drop(permit);
+            leader.land(Arc::new(finished.landed));
+            finished.own
+        };
+        let own = match self.spawn(task).await {
+            Ok(own) => own,
+            Err(_) => return self.refuse(&Problem::new(Code::StoreUnavailable)),
+        };
+        faults::point("answer");
+        match own {
+            Some((response, expires_at)) => response.into_response(expires_at),
+            None => match follower.answer(None).await {
+                Ok(landed) => self.answer(&landed).await.0,
+                Err(_) => self.refuse(&Problem::new(Code::StoreUnavailable)),
+            },
+        }
+    }
+
+    /// Runs a future that no disconnect can drop.
+    async fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, tokio::task::JoinError> {
+        self.idempotency
+            .shared
+            .tasks
+            .spawn(task.in_current_span())
+            .await
+    }
+
+    fn permit(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        let shared = &self.idempotency.shared;
+        if shared.tasks.is_closed() {
+            return None;
+        }
+        shared.in_flight.clone().try_acquire_owned().ok()
+    }
+
+    /// A duplicate of a request that runs in this process.
+    async fn wait(self, follower: Follower<Landed>) -> Response {
+        if !follower.same_request && !faults::planted(Plant::NoFingerprint) {
+            self.emit(Signal::Mismatch);
+            return self.refuse(&Problem::new(Code::KeyReused));
+        }
+        let wait = match self.rules.in_flight {
+            InFlight::Reject => std::time::Duration::ZERO,
+            InFlight::Wait => self.rules.wait,
+        };
+        let shared = &self.idempotency.shared;
+        let Ok(permit) = shared.waiting.try_acquire() else {
+            return self.overloaded();
+        };
+        let answer = follower.answer(Some(wait)).await;
+        drop(permit);
+        match answer {
+            Ok(landed) => {
+                let (response, signal) = self.answer(&landed).await;
+                self.emit(signal);
+                response
+            }
+            Err(NoAnswer::StillInFlight) => {
+                self.emit(Signal::PendingDuplicate);
+                self.refuse(&Problem::new(Code::KeyInProgress))
+            }
+            Err(NoAnswer::Gone) => {
+                self.emit(Signal::StoreFailure);
+                self.refuse(&Problem::new(Code::StoreUnavailable))
+            }
+        }
+    }
+
+    /// The answer of somebody else's attempt, and what it is to this request.
+    async fn answer(&self, landed: &Landed) -> (Response, Signal) {
+        match landed {
+            Landed::Completed(completed) => match self.replay(completed).await {
+                Ok(response) => (response, Signal::Replayed),
+                Err(problem) => (self.refuse(&problem), Signal::StoreFailure),
+            },
+            Landed::Unstored(response) => {
+                let response = response.shared(&self.idempotency.shared.settings.headers);
+                (response.into_response(None), Signal::PendingDuplicate)
+            }
+            Landed::Refused(problem) => (self.refuse(problem), Signal::PendingDuplicate),
+        }
+    }
+
+    /// A stored answer, sent again or built again.
+    pub(crate) async fn replay(&self, completed: &Completed) -> Result<Response, Problem> {
+        if let Some((headers, body)) = &completed.content {
+            let stored = StoredResponse {
+                status: completed.status,
+                headers: headers.clone(),
+                body: body.clone(),
+            };
+            return stored.into_response(completed.expires_at).map_err(|error| {
+                tracing::error!(target: "idem", operation = self.spec.name, %error, "a stored answer can't be read");
+                Problem::new(Code::StoreUnavailable)
+            });
+        }
+        self.rebuild(completed).await
+    }
+
+    async fn rebuild(&self, completed: &Completed) -> Result<Response, Problem> {
+        let settings = &self.idempotency.shared.settings;
+        let status = http::StatusCode::from_u16(completed.status)
+            .map_err(|_| Problem::new(Code::StoreUnavailable))?;
+        let Some(rebuild) = self.rebuild else {
+            // Stored by a handler that had `replay_with`, which this one has no more: the status is all.
+            return StoredResponse::empty(status).into_response(completed.expires_at)
+                .map_err(|_| Problem::new(Code::StoreUnavailable));
+        };
+        let limit = tokio::time::Instant::now() + settings.store_timeout;
+        let mut connection = self.idempotency.connection(limit).await.map_err(|error| {
+            tracing::error!(target: "idem", operation = self.spec.name, %error, "no connection to rebuild an answer with");
+            Problem::new(Code::StoreUnavailable)
+        })?;
+        let replay = Replay::new(status, completed.resources.clone());
+        let response = rebuild(&mut connection, &replay).await;
+        drop(connection);
+        let Some(mut response) = response else {
+            return Err(Problem::new(Code::StoreUnavailable));
+        };
+        if response.status().is_success() {
+            *response.status_mut() = status;
+        }
+        crate::response::mark_replayed(&mut response, completed.expires_at);
+        Ok(response)
+    }
+
+    pub(crate) fn refuse(&self, problem: &Problem) -> Response {
+        problem
+            .clone()
+            .into_response(&self.idempotency.shared.settings.problems)
+    }
+
+    fn overloaded(&self) -> Response {
+        self.emit(Signal::Overloaded);
+        self.refuse(&Problem::new(Code::Overloaded))
+    }
+
+    pub(crate) fn emit(&self, signal: Signal) {
+        signal.emit(self.spec.name, &self.digest, self.started.elapsed());
+    }
+}
