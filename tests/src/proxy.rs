@@ -1,7 +1,7 @@
 //! A loopback proxy in front of a database server that does what a bad network does.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ struct Shared {
     latency_micros: AtomicU64,
     connections: AtomicUsize,
     commit_faults: Mutex<(Option<CommitFault>, usize)>,
+    /// Whether the server is out of reach from the next commit fault on.
+    refuse_afterwards: AtomicBool,
 }
 
 impl Shared {
@@ -58,6 +60,14 @@ impl Shared {
         };
         armed.1 = left - 1;
         Some(fault)
+    }
+
+    /// A commit fault is done.
+    fn after_commit_fault(&self) {
+        if self.refuse_afterwards.swap(false, Ordering::SeqCst) {
+            self.weather.send_replace(Weather::Refusing);
+            self.generation.send_modify(|number| *number += 1);
+        }
     }
 
     /// Waits while the network is a black hole.
@@ -97,6 +107,7 @@ impl Proxy {
             latency_micros: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
             commit_faults: Mutex::new((None, 0)),
+            refuse_afterwards: AtomicBool::new(false),
         });
         let task = tokio::spawn(listen(listener, address, Arc::clone(&shared)));
         Proxy {
@@ -163,6 +174,11 @@ impl Proxy {
             (Some(CommitFault::LoseCommit), commits);
     }
 
+    /// From the next commit fault on, nobody listens until [`restore`](Proxy::restore).
+    pub fn refuse_after_commit_fault(&self) {
+        self.shared.refuse_afterwards.store(true, Ordering::SeqCst);
+    }
+
     /// How many armed faults no COMMIT has met yet.
     pub fn armed(&self) -> usize {
         self.shared
@@ -217,6 +233,9 @@ async fn carry(client: TcpStream, shared: Arc<Shared>) {
     shared.connections.fetch_add(1, Ordering::Relaxed);
     let carried = async {
         shared.delivers().await;
+        if *shared.weather.borrow() == Weather::Refusing {
+            return;
+        }
         let Ok(server) = TcpStream::connect(shared.server).await else {
             return;
         };
@@ -257,7 +276,10 @@ async fn upstream(
         };
         messages.take(&buffer[..read], &mut meet);
         match fault {
-            Some(CommitFault::LoseCommit) => return,
+            Some(CommitFault::LoseCommit) => {
+                shared.after_commit_fault();
+                return;
+            }
             Some(CommitFault::SwallowAcknowledgement) => {
                 swallowing.send_replace(true);
             }
@@ -294,6 +316,7 @@ async fn downstream(
         });
         if *swallowing.borrow() {
             if committed {
+                shared.after_commit_fault();
                 return;
             }
             continue;
