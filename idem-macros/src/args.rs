@@ -88,7 +88,10 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
-        let arguments = split(tokens, errors);
+        let Written {
+            arguments,
+            tries_scope,
+        } = Written::split(tokens, errors);
         let mut args = Args {
             runtime: Some(CratePath::default()),
             ..Args::default()
@@ -97,7 +100,7 @@ impl Args {
             args.read(argument, errors);
         }
         let given = |name: &str| arguments.iter().find(|argument| argument.name == name);
-        if given("scope").is_none() {
+        if !tries_scope {
             errors.at_span(
                 Span::call_site(),
                 "missing `scope`: write `#[idempotent(scope = \"account\")]`, naming whose keys these are",
@@ -108,7 +111,9 @@ impl Args {
         {
             errors.at(&argument.value, "`ttl` must be longer than `wait`");
         }
-        let rejects = args.expired.is_some_and(|expired| expired.variant == "Reject");
+        let rejects = args
+            .expired
+            .is_some_and(|expired| expired.variant == "Reject");
         let refused = given("expired").is_some() && args.expired.is_none();
         if let Some(argument) = given("tombstone")
             && !rejects
@@ -174,40 +179,62 @@ impl Args {
     }
 }
 
-/// The arguments that are known, given once, and have a value; an error for every other.
-fn split(tokens: TokenStream, errors: &mut Errors) -> Vec<Argument> {
-    let mut arguments: Vec<Argument> = Vec::new();
-    for part in parts(tokens) {
+/// The arguments that are known, given once, and have a value; every other is an error.
+struct Written {
+    arguments: Vec<Argument>,
+    /// There is a `scope`, if a misspelt one or one without a value: that is one mistake, not two.
+    tries_scope: bool,
+}
+
+impl Written {
+    fn split(tokens: TokenStream, errors: &mut Errors) -> Written {
+        let mut written = Written {
+            arguments: Vec::new(),
+            tries_scope: false,
+        };
+        for part in parts(tokens) {
+            written.read(part, errors);
+        }
+        written
+    }
+
+    fn read(&mut self, part: Vec<TokenTree>, errors: &mut Errors) {
         let mut part = part.into_iter();
         let name = match part.next() {
             Some(TokenTree::Ident(name)) => name,
             Some(other) => {
-                errors.at(other, "write arguments as `name = value`, such as `scope = \"account\"`");
-                continue;
+                self.tries_scope |= matches!(&other, TokenTree::Literal(_));
+                return errors.at(
+                    other,
+                    "write arguments as `name = value`, such as `scope = \"account\"`",
+                );
             }
-            None => continue,
+            None => return,
         };
         let Some(examples) = examples(&name) else {
-            errors.at(&name, unknown(&name));
-            continue;
+            let near = nearest(&name.to_string(), names());
+            self.tries_scope |= near == Some("scope");
+            return errors.at(&name, unknown(&name, near));
         };
+        self.tries_scope |= name == "scope";
         let equals = matches!(part.next(), Some(TokenTree::Punct(sign)) if sign.as_char() == '=');
         let value: TokenStream = part.collect();
-        if !equals || value.is_empty() {
-            let example = examples[0];
-            errors.at(&name, format!("`{name}` needs a value: write `{name} = {example}`"));
-        }
-        if arguments.iter().any(|other| other.name == name) {
+        if self.arguments.iter().any(|other| other.name == name) {
             errors.at(&name, format!("`{name}` is given twice"));
-        } else if equals && !value.is_empty() {
-            arguments.push(Argument {
+        } else if !equals || value.is_empty() {
+            let example = examples[0];
+            errors.at(
+                &name,
+                format!("`{name}` needs a value: write `{name} = {example}`"),
+            );
+        } else {
+            self.arguments.push(Argument {
                 name,
                 value,
                 examples,
             });
         }
     }
-    arguments
 }
 
 /// Splits at the commas outside of `<..>`; those in brackets are already groups.
@@ -239,12 +266,15 @@ fn examples(name: &Ident) -> Option<&'static [&'static str]> {
     known.map(|(_, examples)| *examples)
 }
 
-fn unknown(name: &Ident) -> String {
-    let names = ARGUMENTS.iter().map(|(known, _)| *known);
-    match nearest(&name.to_string(), names.clone()) {
+fn names() -> impl Iterator<Item = &'static str> {
+    ARGUMENTS.iter().map(|(known, _)| *known)
+}
+
+fn unknown(name: &Ident, near: Option<&str>) -> String {
+    match near {
         Some(near) => format!("unknown argument `{name}`; did you mean `{near}`?"),
         None => {
-            let all: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+            let all: Vec<_> = names().map(|name| format!("`{name}`")).collect();
             format!("unknown argument `{name}`; there are {}", all.join(", "))
         }
     }

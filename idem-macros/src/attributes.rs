@@ -54,6 +54,12 @@ fn refusal(attribute: &Attribute) -> Option<&'static str> {
 fn is_outer(attribute: &Attribute) -> bool {
     let path = attribute.path();
     let is = |names: &[&str]| names.iter().any(|name| path.is_ident(name));
-    let sets_ours = || attribute.meta.to_token_stream().to_string().contains("disallowed_methods");
+    let sets_ours = || {
+        attribute
+            .meta
+            .to_token_stream()
+            .to_string()
+            .contains("disallowed_methods")
+    };
     is(&OUTER) || is(&LINT_LEVELS) && !sets_ours()
 }

@@ -31,10 +31,11 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
     let hidden = hidden_type(model);
     let implementation = implementation(model, &runtime, &args, &output);
     let checks = state_checks(model, &runtime);
+    let call = local("call", name, Span::call_site());
     quote! {
         #(#outer)*
         #visibility async fn #name #declared(
-            call: #runtime::Call<#handle, #args>,
+            #call: #runtime::Call<#handle, #args>,
         ) -> #runtime::Answer<impl #runtime::Operation<Handle = #handle, Args = #args, Output = #output>>
         #bounds
         {
@@ -44,7 +45,7 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
             #hidden
             #implementation
             #checks
-            call.run::<#operation #used>().await
+            #call.run::<#operation #used>().await
         }
     }
 }
@@ -53,6 +54,15 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
 /// by `macro_rules!` finds them.
 fn at(place: Span) -> Span {
     Span::call_site().located_at(place)
+}
+
+/// A variable that the user's function, an item of the block around, does not get in the way of.
+fn local(name: &str, function: &Ident, place: Span) -> Ident {
+    if function == name {
+        Ident::new(&format!("{name}_"), place)
+    } else {
+        Ident::new(name, place)
+    }
 }
 
 fn args_type(model: &Model, runtime: &TokenStream) -> TokenStream {
@@ -101,10 +111,11 @@ fn implementation(
     let spec = spec(model, runtime);
     let scope = scope(model, runtime);
     let call = call(model, runtime);
+    let out = Ident::new("out", Span::call_site());
     let settle = match &model.output {
-        Output::Opaque(_) => quote!(out),
-        Output::Named(ty) => settle(runtime, ty.span()),
-        Output::Unit => settle(runtime, model.signature.ident.span()),
+        Output::Opaque(_) => quote!({ out }),
+        Output::Named(ty) => settle(runtime, &out, ty.span()),
+        Output::Unit => settle(runtime, &out, model.signature.ident.span()),
     };
     let authorize = authorize(model, runtime);
     let replay = replay(model, runtime);
@@ -116,9 +127,7 @@ fn implementation(
             const SPEC: #runtime::Spec = #spec;
             #scope
             #call
-            fn settle(out: Self::Output) -> #runtime::Settled {
-                #settle
-            }
+            fn settle(out: Self::Output) -> #runtime::Settled #settle
             #authorize
             #replay
         }
@@ -153,48 +162,47 @@ fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
     let place = at(name.span());
     let (_, used, _) = model.generics.split_for_impl();
     let turbofish = used.as_turbofish();
+    let [tx, args, run, out] = ["tx", "args", "run", "out"].map(|text| local(text, name, place));
+    let tuple = if model.all_parts {
+        quote_spanned!(place=> #args.0)
+    } else {
+        quote_spanned!(place=> #args)
+    };
     let mut passed: Vec<TokenStream> = (0..model.arguments.len())
-        .map(|index| {
-            let index = Index::from(index);
-            if model.all_parts {
-                quote_spanned!(place=> args.0.#index)
-            } else {
-                quote_spanned!(place=> args.#index)
-            }
-        })
+        .map(Index::from)
+        .map(|index| quote_spanned!(place=> #tuple.#index))
         .collect();
-    passed.insert(model.handle_at, quote_spanned!(place=> tx));
-    let run = quote_spanned!(place=> #name #turbofish (#(#passed),*));
+    passed.insert(model.handle_at, quote_spanned!(place=> #tx));
+    let future = quote_spanned!(place=> #name #turbofish (#(#passed),*));
     let body = match &model.output {
         Output::Opaque(ty) => {
-            let settle = settle(runtime, ty.span());
+            let settle = settle(runtime, &out, ty.span());
             quote_spanned! {place=>
-                let run = #runtime::require_send(#run);
+                let #run = #runtime::require_send(#future);
                 async move {
-                    let out = run.await;
+                    let #out = #run.await;
                     #settle
                 }
             }
         }
-        Output::Named(_) | Output::Unit => run,
+        Output::Named(_) | Output::Unit => future,
     };
     quote_spanned! {place=>
         fn call<'t>(
-            tx: &'t mut Self::Handle,
-            args: Self::Args,
-        ) -> impl ::core::future::Future<Output = Self::Output> + ::core::marker::Send {
+            #tx: &'t mut Self::Handle,
+            #args: Self::Args,
+        ) -> impl ::core::future::Future<Output = Self::Output> + ::core::marker::Send + 't {
             #body
         }
     }
 }
 
 /// Picks what becomes of the answer by what its type is, most specific first.
-fn settle(runtime: &TokenStream, place: Span) -> TokenStream {
-    quote_spanned! {at(place)=>
-        use #runtime::{SettleDeclared as _, SettlePlain as _, SettleSourced as _, SettleTotal as _};
-        let kind = (&&&&#runtime::outcome(&out)).kind();
-        kind.settle(out)
-    }
+fn settle(runtime: &TokenStream, out: &Ident, place: Span) -> TokenStream {
+    quote_spanned!(at(place)=> {
+        use #runtime::*;
+        (&&&&#runtime::outcome(&#out)).kind().settle(#out)
+    })
 }
 
 fn authorize(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
@@ -215,14 +223,15 @@ fn authorize(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
 fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let path = model.args.replay_with.as_ref()?;
     let place = at(path.span());
-    let rebuilt = quote_spanned!(place=> #runtime::IntoResponse::into_response(#path(db, replay).await));
+    let rebuilt =
+        quote_spanned!(place=> #runtime::IntoResponse::into_response(#path(db, replay).await));
     Some(quote_spanned! {place=>
         const REBUILDS: bool = true;
         fn replay<'c>(
-            db: &'c mut #runtime::Connection<Self::Handle>,
+            db: &'c mut #runtime::ConnectionOf<Self::Handle>,
             replay: &'c #runtime::Replay,
-        ) -> impl ::core::future::Future<Output = #runtime::Response> + ::core::marker::Send {
-            async move { #rebuilt }
+        ) -> impl ::core::future::Future<Output = ::core::option::Option<#runtime::Response>> + ::core::marker::Send + 'c {
+            async move { ::core::option::Option::Some(#rebuilt) }
         }
     })
 }
@@ -254,10 +263,13 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
     let mut fields = Vec::new();
     let mut field = |name: &str, value: TokenStream| {
         let name = Ident::new(name, Span::call_site());
-        fields.push(quote!(#name: #value));
+        fields.push(quote!(spec.#name = #value;));
     };
     let function = format!("::{}", model.signature.ident);
-    field("function", quote!(::core::concat!(::core::module_path!(), #function)));
+    field(
+        "function",
+        quote!(::core::concat!(::core::module_path!(), #function)),
+    );
     let some = |value: TokenStream| quote!(::core::option::Option::Some(#value));
     for (name, duration) in [
         ("ttl", args.ttl),
@@ -285,7 +297,10 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
             field(name, some(choice(chosen)));
         }
     }
-    for (name, bytes) in [("max_body", args.max_body), ("max_response", args.max_response)] {
+    for (name, bytes) in [
+        ("max_body", args.max_body),
+        ("max_response", args.max_response),
+    ] {
         if let Some(bytes) = bytes {
             let bytes = Literal::u32_unsuffixed(bytes);
             field(name, some(quote!(#bytes)));
@@ -307,16 +322,17 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
     let name = &model.name;
     let scope = model.owner.as_ref().map_or("", |owner| owner.text.as_str());
     quote! {
-        #runtime::Spec {
-            #(#fields,)*
-            ..#runtime::Spec::new(#name, #scope)
+        {
+            let mut spec = #runtime::Spec::new(#name, #scope);
+            #(#fields)*
+            spec
         }
     }
 }
 
 fn duration_value(duration: Duration) -> TokenStream {
     let milliseconds = duration.as_millis();
-    if milliseconds % 1000 == 0 {
+    if milliseconds.is_multiple_of(1000) {
         let seconds = Literal::u64_unsuffixed(duration.as_secs());
         quote!(::core::time::Duration::from_secs(#seconds))
     } else {
@@ -324,4 +340,3 @@ fn duration_value(duration: Duration) -> TokenStream {
         quote!(::core::time::Duration::from_millis(#milliseconds))
     }
 }
-

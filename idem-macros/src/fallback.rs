@@ -3,12 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
-use crate::{
-    args::Args,
-    attributes::Attributes,
-    errors::Errors,
-    handler::Handler,
-};
+use crate::{args::Args, attributes::Attributes, errors::Errors, handler::Handler};
 
 /// The item that is no function, or can't be read as one.
 pub(crate) fn item(errors: &Errors, item: &TokenStream) -> TokenStream {

@@ -143,8 +143,9 @@ impl Variant {
     fn split(self, wanted: &TokenStream) -> [Variant; 2] {
         let (mut with, mut without) = (self.handler.clone(), self.handler);
         for input in &mut with.signature.inputs {
-            attributes_of(input)
-                .retain(|attribute| !condition(attribute).is_some_and(|found| same(&found, wanted)));
+            attributes_of(input).retain(|attribute| {
+                !condition(attribute).is_some_and(|found| same(&found, wanted))
+            });
         }
         let kept: Punctuated<FnArg, Token![,]> = std::mem::take(&mut without.signature.inputs)
             .into_iter()

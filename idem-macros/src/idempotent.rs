@@ -18,7 +18,10 @@ pub(crate) fn idempotent(attribute: TokenStream, item: TokenStream) -> TokenStre
         }
     };
     let variants = handler.variants(&mut errors);
-    variants.iter().map(|variant| one(variant, &args, errors.clone())).collect()
+    variants
+        .iter()
+        .map(|variant| one(variant, &args, errors.clone()))
+        .collect()
 }
 
 /// A wrong argument leaves the handler itself to be checked by rustc; a wrong signature does not.
@@ -29,9 +32,6 @@ fn one(variant: &Variant, args: &Args, mut errors: Errors) -> TokenStream {
     };
     let errors = errors.to_items();
     let conditions = &variant.conditions;
-    if conditions.is_empty() {
-        return quote!(#(#errors)* #handler);
-    }
-    let condition = quote!(#[cfg(all(#(#conditions),*))]);
-    quote!(#(#condition #errors)* #condition #handler)
+    let conditional = quote!(#(#[cfg(#conditions)])*);
+    quote!(#(#conditional #errors)* #conditional #handler)
 }

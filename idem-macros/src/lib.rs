@@ -1,8 +1,13 @@
-//! The attribute and derive macros of idem; use them through idem-runtime.
+//! The macros of idem. Use them through `idem_runtime`, which re-exports them with all that they expand to.
+//!
+//! * [`macro@idempotent`] makes an axum handler idempotent.
+//! * [`derive@Scope`] says whose keys a type's are.
+//! * [`derive@Disposition`] says what an error leaves of its key.
 #![deny(missing_docs)]
 
 mod args;
 mod attributes;
+mod derive;
 mod errors;
 mod expand;
 mod fallback;
@@ -14,14 +19,146 @@ mod rules;
 mod scope;
 mod signature;
 mod suggest;
+#[cfg(test)]
+mod tests;
 mod units;
 mod values;
 
-/// x
+use proc_macro::TokenStream;
+
+/// Makes a handler idempotent: a request that is sent again has one effect and one answer.
+///
+/// ```ignore
+/// #[idempotent(scope = "account", ttl = "48h")]
+/// async fn create_order(
+///     tx: &mut Tx<Postgres>,
+///     account: Account,
+///     State(pricing): State<Pricing>,
+///     Json(new): Json<NewOrder>,
+/// ) -> Result<(StatusCode, Json<Order>), ApiError> {
+///     let order = insert_order(tx, &account, &new, &pricing).await?;
+///     Ok((StatusCode::CREATED, Json(order)))
+/// }
+///
+/// let app = Router::new().route("/orders", post(create_order)).with_state(state);
+/// ```
+///
+/// The function becomes an axum handler. It takes the `Idempotency-Key` of a request, claims it, runs what is
+/// written here, stores the answer and commits, all in one database transaction; a request that comes again with
+/// the key is answered from the record. The router's state must hold an `Idempotency<DB>` (through axum's `FromRef`).
+///
+/// # The function
+///
+/// * It is an `async fn` without `self`, `unsafe`, `const` and `extern`; it may be an associated function, generic,
+///   and return anything that is `IntoResponse`, as `impl IntoResponse` too. A type that it is generic over must be
+///   `Send + 'static`. `Self` and the generics of an `impl` block don't reach into it.
+/// * Its `&mut` parameter is the transaction, `&mut Tx<DB>` (an alias works), in any place. It derefs to the database's
+///   connection. The framework ends it: `Ok` commits and `Err` rolls back.
+/// * All other parameters, at most 16, are extractors, as in any axum handler: the last may read the body, the others
+///   read the request's parts. They can't borrow.
+/// * `#[cfg]` on a parameter works.
+/// * Other attributes belong to the function as it is written here, but documentation, `#[cfg]`, `#[deprecated]`,
+///   `#[must_use]` and lint levels, which belong to the generated one around it. `#[tracing::instrument]` works
+///   above and below. `#[utoipa::path]` goes above. `#[debug_handler]` has to go: name the router's state instead,
+///   `state = AppState`, for errors as good as its own.
+/// * The function as it is written here carries `#[deny(clippy::disallowed_methods)]`: with the `clippy.toml`
+///   of this project, clippy finds calls that leave an effect outside the transaction.
+///
+/// # Arguments
+///
+/// Only `scope` must be given. Where a default is the router's, `Idempotency` may set another.
+///
+/// | argument | value | default | meaning |
+/// |---|---|---|---|
+/// | `scope` | a binding, or a path into one: `"account"`, `"claims.tenant"`, `"pair.0"` | none | whose key it is. The binding comes from the request's parts (an authenticated account, not the body), and the value implements `Scope`; anywhere in a parameter's pattern will do, as in `Account(id): Account` |
+/// | `operation` | a name: `"orders.create"` | the function's name | the handler's stable identity in records, metrics and logs |
+/// | `ttl` | a duration | `"24h"` | how long a stored answer is replayed, counted from its storing; longer than `wait` |
+/// | `errors` | `"release"` or `"store"` | `"release"` | after an `Err`: let the key go, so that the client may fix its request and retry, or store the answer (if it is below 500) and replay it. The effect is rolled back either way, and an error with `#[derive(Disposition)]` speaks for itself |
+/// | `in_flight` | `"wait"` or `"reject"` | `"wait"` | what a duplicate does while the first request runs: wait for its answer, or be refused with 409 at once |
+/// | `wait` | a duration | `"5s"` | how long a duplicate waits before it is refused with 409 |
+/// | `expired` | `"execute"` or `"reject"` | `"execute"` | what a key does after its `ttl`: count as new, or be refused with 410 |
+/// | `tombstone` | a duration | `"30d"` | how long a key stays refused after its `ttl`; only with `expired = "reject"` |
+/// | `timeout` | a duration | `"30s"` | how long the handler may run; then it is rolled back, and answered 503 |
+/// | `max_body` | a size | `"2MiB"` | the largest request body; a larger one is answered 413 |
+/// | `max_response` | a size | `"1MiB"` | the largest answer that is stored; a larger one is rolled back, and answered 500 |
+/// | `fingerprint_headers` | a list of header names: `["x-api-version"]` | `[]` | header fields in which a repeated request must be equal too |
+/// | `fingerprint_ignore` | a list of JSON pointers (RFC 6901) and query names: `["/sent_at", "?utm_source"]` | `[]` | what may differ in a repeated request |
+/// | `key` | `"required"` or `"optional"` | `"required"` | a request without a key is refused with 400, or runs in a plain transaction with nothing stored |
+/// | `key_space` | `"scope"` or `"operation"` | `"scope"` | one key of a client serves one request, or one request of each operation |
+/// | `authorize` | a path: `may_create` | none | an `async fn(&A, &B, ..) -> Result<(), impl IntoResponse>` that runs on every call, on replays too. It takes a reference to every parameter but the transaction and the last (the last too, if `scope` names it) |
+/// | `replay_with` | a path: `rebuild` | none | an `async fn(&mut DB::Connection, &Replay) -> impl IntoResponse` that builds the answer of a replay again, for bodies that must not be stored |
+/// | `state` | a type: `AppState` | none | the router's state. Each parameter is checked against it where it stands, for better errors |
+/// | `crate` | an absolute path: `"::idem"` | `"::idem_runtime"` | where the runtime is, if it is renamed or re-exported |
+///
+/// A duration is a whole number and a unit, `ms`, `s`, `m`, `h` or `d`: `"250ms"`, `"48h"`. A size is a number of bytes,
+/// or a number and a unit, `B`, `KB`, `MB`, `KiB` or `MiB`, in quotes: `65536`, `"64KiB"`.
+///
+/// # What it expands to
+///
+/// An `async fn` of the same name that axum can route to, with the function as written inside it. Unit tests call that one
+/// with a transaction of their own: `create_order.invoke(&mut tx, (account, State(pricing), Json(new))).await`. An
+/// error in the attribute or the signature leaves a function of the name behind, so that it is the only error.
 #[proc_macro_attribute]
-pub fn idempotent(
-    arguments: proc_macro::TokenStream,
-    item: proc_macro::TokenStream,
-) -> proc_macro::TokenStream {
+pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
     idempotent::idempotent(arguments.into(), item.into()).into()
+}
+
+/// Says whose keys a type's are: implements `Scope` for a struct by its fields.
+///
+/// A struct with one field is as good as that field, and one with several as good as their tuple, in the order in which they
+/// are declared; `PhantomData` does not count. So a field that is added, or moved, makes every caller a new owner: stored
+/// answers are no longer found.
+///
+/// ```ignore
+/// #[derive(Scope)]
+/// struct AccountId(Uuid);
+///
+/// #[derive(Scope)]
+/// struct Member { tenant: TenantId, user: UserId }
+/// ```
+///
+/// An enum is refused: write `Scope` by hand, so that no two of its values write the same.
+///
+/// `#[scope(crate = "::path")]` on the type says where the runtime is, if it is renamed.
+#[proc_macro_derive(Scope, attributes(scope))]
+pub fn derive_scope(item: TokenStream) -> TokenStream {
+    derive::scope::derive(item.into()).into()
+}
+
+/// Says what an error leaves of its idempotency key: implements `Disposition` for an enum by its variants, or for a
+/// struct.
+///
+/// ```ignore
+/// #[derive(Debug, thiserror::Error, Disposition)]
+/// enum ApiError {
+///     #[error("the amount is negative")]
+///     #[disposition(validation)]
+///     NegativeAmount,
+///     #[error("the card was declined")]
+///     #[disposition(rejection)]
+///     Declined,
+///     #[error("the database failed")]
+///     #[disposition(source)]
+///     Database(#[from] sqlx::Error),
+///     #[error(transparent)]
+///     #[disposition(transparent)]
+///     Stock(#[from] StockError),
+/// }
+/// ```
+///
+/// | attribute | the answer | the key |
+/// |---|---|---|
+/// | `validation` | the request is wrong | released: the client corrects it and sends it again |
+/// | `rejection` | the business said no, for good | kept: below 500, the answer is stored and replayed |
+/// | `transient` | it may work later | released: a retry runs |
+/// | `source` | as `transient`; the one field is the error underneath | released; if the field's chain holds a serialization failure or a deadlock, the handler runs again |
+/// | `transparent` | as the one field says, which implements `Disposition` | as the field says |
+///
+/// Each variant needs one. A field that is marked `#[source]` or `#[from]`, as `thiserror` reads it, is the error underneath
+/// with `validation`, `rejection` and `transient` too.
+///
+/// `#[disposition(crate = "::path")]` on the type says where the runtime is, if it is renamed.
+#[proc_macro_derive(Disposition, attributes(disposition))]
+pub fn derive_disposition(item: TokenStream) -> TokenStream {
+    derive::disposition::derive(item.into()).into()
 }

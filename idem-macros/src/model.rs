@@ -68,7 +68,9 @@ impl Model {
             .scope
             .as_ref()
             .and_then(|scope| scope.resolve(&parameters.handle.pat, &arguments, errors));
-        let all_parts = owner.as_ref().is_some_and(|owner| owner.argument + 1 == arguments.len());
+        let all_parts = owner
+            .as_ref()
+            .is_some_and(|owner| owner.argument + 1 == arguments.len());
         let text = bare(&signature.ident);
         Some(Model {
             runtime: args.runtime.clone()?,
@@ -111,7 +113,10 @@ fn generics(signature: &Signature) -> Generics {
         .into_iter()
         .filter(|parameter| !matches!(parameter, GenericParam::Lifetime(_)))
         .collect();
-    let types: Vec<Ident> = generics.type_params().map(|parameter| parameter.ident.clone()).collect();
+    let types: Vec<Ident> = generics
+        .type_params()
+        .map(|parameter| parameter.ident.clone())
+        .collect();
     if types.is_empty() && generics.where_clause.is_none() {
         return generics;
     }
@@ -121,7 +126,9 @@ fn generics(signature: &Signature) -> Generics {
         .filter(|predicate| !matches!(predicate, WherePredicate::Lifetime(_)))
         .collect();
     for name in types {
-        clause.predicates.push(parse_quote!(#name: ::core::marker::Send + 'static));
+        clause
+            .predicates
+            .push(parse_quote!(#name: ::core::marker::Send + 'static));
     }
     generics
 }

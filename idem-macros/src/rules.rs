@@ -28,7 +28,10 @@ pub(crate) fn header_name(name: &str) -> Result<String, String> {
     }
     let lower = name.to_ascii_lowercase();
     if lower == "idempotency-key" {
-        return Err("`idempotency-key` is what requests are compared under; it is never compared itself".into());
+        return Err(
+            "`idempotency-key` is what requests are compared under; it is never compared itself"
+                .into(),
+        );
     }
     Ok(lower)
 }

@@ -87,15 +87,18 @@ impl ScopePath {
         arguments: &[(&Pat, &Type)],
         errors: &mut Errors,
     ) -> Option<Owner> {
-        let found = arguments.iter().enumerate().find_map(|(index, (pattern, _))| {
-            let mut pattern = (*pattern).clone();
-            let mut only = Only {
-                name: &self.root,
-                found: None,
-            };
-            only.visit_pat_mut(&mut pattern);
-            only.found.map(|binding| (index, pattern, binding))
-        });
+        let found = arguments
+            .iter()
+            .enumerate()
+            .find_map(|(index, (pattern, _))| {
+                let mut pattern = (*pattern).clone();
+                let mut only = Only {
+                    name: &self.root,
+                    found: None,
+                };
+                only.visit_pat_mut(&mut pattern);
+                only.found.map(|binding| (index, pattern, binding))
+            });
         let Some((argument, pattern, binding)) = found else {
             errors.at(&self.literal, self.not_found(handle, arguments));
             return None;
@@ -145,7 +148,10 @@ impl ScopePath {
             );
         }
         let names = |arguments: &[(&Pat, &Type)]| -> Vec<String> {
-            arguments.iter().flat_map(|(pattern, _)| bindings(pattern)).collect()
+            arguments
+                .iter()
+                .flat_map(|(pattern, _)| bindings(pattern))
+                .collect()
         };
         let all = names(arguments);
         if let Some(near) = nearest(&self.root, all.iter().map(String::as_str)) {
@@ -163,7 +169,10 @@ impl ScopePath {
                 self.root
             )
         } else {
-            format!("`scope = \"{text}\"` names no parameter; there are {}", possible.join(", "))
+            format!(
+                "`scope = \"{text}\"` names no parameter; there are {}",
+                possible.join(", ")
+            )
         }
     }
 }
@@ -180,7 +189,14 @@ fn raw_if_keyword(name: &Ident, span: Span) -> Ident {
 /// The extractors that every axum user knows to consume the body. Others are found by their traits.
 pub(crate) fn reads_body(ty: &Type) -> bool {
     const READERS: [&str; 8] = [
-        "Json", "Form", "RawForm", "Multipart", "Bytes", "String", "Body", "Request",
+        "Json",
+        "Form",
+        "RawForm",
+        "Multipart",
+        "Bytes",
+        "String",
+        "Body",
+        "Request",
     ];
     let Type::Path(path) = ty else {
         return match ty {

@@ -45,7 +45,10 @@ pub(crate) fn check<'a>(handler: &'a Handler, errors: &mut Errors) -> Option<Par
 
 fn qualifiers(signature: &Signature, errors: &mut Errors) {
     if signature.asyncness.is_none() {
-        errors.at(signature.fn_token, "an idempotent handler must be an `async fn`");
+        errors.at(
+            signature.fn_token,
+            "an idempotent handler must be an `async fn`",
+        );
     }
     if let Some(keyword) = &signature.constness {
         errors.at(keyword, "an idempotent handler can't be `const`");
@@ -57,7 +60,10 @@ fn qualifiers(signature: &Signature, errors: &mut Errors) {
         errors.at(abi, "an idempotent handler can't be `extern`");
     }
     if let Some(dots) = &signature.variadic {
-        errors.at(dots, "an idempotent handler can't take a variable number of arguments");
+        errors.at(
+            dots,
+            "an idempotent handler can't take a variable number of arguments",
+        );
     }
 }
 
@@ -67,10 +73,14 @@ fn parameters<'a>(
     errors: &mut Errors,
 ) -> Option<Parameters<'a>> {
     let typed = || {
-        signature.inputs.iter().enumerate().filter_map(|(at, input)| match input {
-            FnArg::Typed(typed) => Some((at, typed)),
-            FnArg::Receiver(_) => None,
-        })
+        signature
+            .inputs
+            .iter()
+            .enumerate()
+            .filter_map(|(at, input)| match input {
+                FnArg::Typed(typed) => Some((at, typed)),
+                FnArg::Receiver(_) => None,
+            })
     };
     if let Some(receiver) = signature.receiver() {
         errors.at(
@@ -124,7 +134,10 @@ fn each_argument(arguments: &[&PatType], lifetimes: &Lifetimes, errors: &mut Err
     for (index, argument) in arguments.iter().enumerate() {
         let ty = &*argument.ty;
         if let Some(found) = impl_trait(ty) {
-            errors.at(found, "`impl Trait` can't be extracted from a request; name the type");
+            errors.at(
+                found,
+                "`impl Trait` can't be extracted from a request; name the type",
+            );
         }
         lifetimes.refuse_borrows(
             ty,
@@ -133,7 +146,10 @@ fn each_argument(arguments: &[&PatType], lifetimes: &Lifetimes, errors: &mut Err
         );
         // `Body` and `Request` may be the user's own types in earlier places
         if index + 1 < arguments.len() && reads_body(ty) && !ends_in(ty, &["Body", "Request"]) {
-            errors.at(ty, "this reads the request's body, so it must be the last argument");
+            errors.at(
+                ty,
+                "this reads the request's body, so it must be the last argument",
+            );
         }
     }
     if let Some(first_too_many) = arguments.get(MOST_ARGUMENTS) {
@@ -148,7 +164,12 @@ fn each_argument(arguments: &[&PatType], lifetimes: &Lifetimes, errors: &mut Err
 
 /// sqlx's own transaction, or a bare connection, in the transaction's place.
 fn foreign_transaction(ty: &Type, lifetimes: &Lifetimes, errors: &mut Errors) {
-    const CONNECTIONS: [&str; 4] = ["PgConnection", "SqliteConnection", "MySqlConnection", "PoolConnection"];
+    const CONNECTIONS: [&str; 4] = [
+        "PgConnection",
+        "SqliteConnection",
+        "MySqlConnection",
+        "PoolConnection",
+    ];
     let borrows = lifetimes.first_borrow(ty).is_some();
     if ends_in(ty, &["Transaction"]) && borrows || ends_in(ty, &CONNECTIONS) {
         errors.at(
@@ -255,7 +276,13 @@ struct Lifetimes(Vec<Ident>);
 
 impl Lifetimes {
     fn declared_by(signature: &Signature) -> Lifetimes {
-        Lifetimes(signature.generics.lifetimes().map(|parameter| parameter.lifetime.ident.clone()).collect())
+        Lifetimes(
+            signature
+                .generics
+                .lifetimes()
+                .map(|parameter| parameter.lifetime.ident.clone())
+                .collect(),
+        )
     }
 
     fn first_borrow(&self, ty: &Type) -> Option<TokenStream> {
@@ -285,13 +312,21 @@ impl Lifetimes {
                 find.visit_generic_param(parameter);
             }
         }
-        for predicate in signature.generics.where_clause.iter().flat_map(|clause| &clause.predicates) {
+        for predicate in signature
+            .generics
+            .where_clause
+            .iter()
+            .flat_map(|clause| &clause.predicates)
+        {
             if !matches!(predicate, syn::WherePredicate::Lifetime(_)) {
                 find.visit_where_predicate(predicate);
             }
         }
         if let Some(found) = find.found {
-            errors.at(found, "a handler's types can't depend on a lifetime of its own; use `'static`, or none");
+            errors.at(
+                found,
+                "a handler's types can't depend on a lifetime of its own; use `'static`, or none",
+            );
         }
     }
 }
@@ -313,12 +348,13 @@ impl<'a> Visit<'a> for Borrow<'_> {
 
     fn visit_type_reference(&mut self, reference: &'a TypeReference) {
         if reference.lifetime.is_none() && self.elided {
-            self.found.get_or_insert_with(|| reference.to_token_stream());
+            self.found
+                .get_or_insert_with(|| reference.to_token_stream());
         }
         visit::visit_type_reference(self, reference);
     }
 
     fn visit_type_bare_fn(&mut self, _: &'a syn::TypeBareFn) {}
-    fn visit_parenthesized_generic_arguments(&mut self, _: &'a syn::ParenthesizedGenericArguments) {}
+    fn visit_parenthesized_generic_arguments(&mut self, _: &'a syn::ParenthesizedGenericArguments) {
+    }
 }
-

@@ -94,10 +94,19 @@ mod tests {
         assert_eq!(fault("1.5h"), "`.5h` is no unit (ms, s, m, h and d are)");
         assert_eq!(fault("48 h"), "` h` is no unit (ms, s, m, h and d are)");
         assert_eq!(fault("99999999999999999999s"), "the number is too large");
-        assert_eq!(fault("18446744073709551615d"), "it is longer than a century");
+        assert_eq!(
+            fault("18446744073709551615d"),
+            "it is longer than a century"
+        );
         assert_eq!(fault("36526d"), "it is longer than a century");
-        assert_eq!(size("2GiB"), Err("`GiB` is no unit (B, KB, MB, KiB and MiB are)".into()));
+        assert_eq!(
+            size("2GiB"),
+            Err("`GiB` is no unit (B, KB, MB, KiB and MiB are)".into())
+        );
         assert_eq!(size("5000MiB"), Err("it is 4 GiB or more".into()));
-        assert_eq!(size("18446744073709551615MiB"), Err("it is 4 GiB or more".into()));
+        assert_eq!(
+            size("18446744073709551615MiB"),
+            Err("it is 4 GiB or more".into())
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use syn::{
     Ident, LitInt, LitStr, Path, Token, Type,
     parse::{Parse, Parser},
@@ -79,10 +79,13 @@ impl Argument {
         } else if let Ok(literal) = syn::parse2::<LitInt>(self.value.clone()) {
             match literal.suffix() {
                 "" => units::size(literal.base10_digits()),
-                suffix => Err(format!("`{suffix}` is no unit")),
+                suffix => Err(format!("`{suffix}` needs quotes")),
             }
         } else {
-            errors.at(&self.value, self.is("takes a number of bytes, or a size in quotes"));
+            errors.at(
+                &self.value,
+                self.is("takes a number of bytes, or a size in quotes"),
+            );
             return None;
         };
         match size {
@@ -143,7 +146,10 @@ impl Argument {
         if literals.is_empty() {
             errors.at(
                 &self.value,
-                format!("`{}` is empty: leave it out, or name what it is for", self.name),
+                format!(
+                    "`{}` is empty: leave it out, or name what it is for",
+                    self.name
+                ),
             );
         }
         let mut list = Vec::new();
@@ -170,8 +176,20 @@ impl Argument {
 
     fn unquoted<T: Parse>(&self, what: &str, errors: &mut Errors) -> Option<T> {
         let parsed = syn::parse2(self.value.clone());
+        for word in self.value.clone() {
+            // in the expansion it would be another type
+            if matches!(&word, TokenTree::Ident(word) if word == "Self") {
+                errors.at(
+                    word,
+                    "`Self` doesn't reach into an idempotent handler; write the type's name",
+                );
+            }
+        }
         if parsed.is_err() {
-            errors.at(&self.value, self.is(&format!("takes {what}, without quotes")));
+            errors.at(
+                &self.value,
+                self.is(&format!("takes {what}, without quotes")),
+            );
         }
         parsed.ok()
     }

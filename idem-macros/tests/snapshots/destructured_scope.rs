@@ -1,0 +1,55 @@
+async fn transfer(
+    call: ::idem_runtime::__private::Call<
+        Tx<Sqlite>,
+        (State<Fees>, Token, Json<Transfer>),
+    >,
+) -> ::idem_runtime::__private::Answer<
+    impl ::idem_runtime::__private::Operation<
+        Handle = Tx<Sqlite>,
+        Args = (State<Fees>, Token, Json<Transfer>),
+        Output = Json<Receipt>,
+    >,
+> {
+    #[deny(clippy::disallowed_methods)]
+    async fn transfer(
+        State(fees): State<Fees>,
+        Token { ref mut claims, issued, .. }: Token,
+        tx: &mut Tx<Sqlite>,
+        Json(order): Json<Transfer>,
+    ) -> Json<Receipt> {
+        todo!()
+    }
+    struct TransferOperation;
+    impl ::idem_runtime::__private::Operation for TransferOperation {
+        type Handle = Tx<Sqlite>;
+        type Args = (State<Fees>, Token, Json<Transfer>);
+        type Output = Json<Receipt>;
+        const SPEC: ::idem_runtime::__private::Spec = {
+            let mut spec = ::idem_runtime::__private::Spec::new(
+                "transfer",
+                "claims.tenant.0",
+            );
+            spec.function = ::core::concat!(::core::module_path!(), "::transfer");
+            spec
+        };
+        fn scope(
+            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
+        ) -> ::idem_runtime::__private::ScopeKey {
+            let Token { claims, issued: _, .. } = &prefix.1;
+            ::idem_runtime::__private::owner(&claims.tenant.0)
+        }
+        fn call<'t>(
+            tx: &'t mut Self::Handle,
+            args: Self::Args,
+        ) -> impl ::core::future::Future<
+            Output = Self::Output,
+        > + ::core::marker::Send + 't {
+            transfer(args.0, args.1, tx, args.2)
+        }
+        fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
+            use ::idem_runtime::__private::*;
+            (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
+        }
+    }
+    call.run::<TransferOperation>().await
+}

@@ -1,0 +1,62 @@
+::core::compile_error! {
+    "unknown argument `retries`; there are `scope`, `ttl`, `errors`, `in_flight`, `wait`, `expired`, `tombstone`, `timeout`, `max_body`, `max_response`, `fingerprint_headers`, `fingerprint_ignore`, `key_space`, `authorize`, `replay_with`, `operation`, `key`, `state`, `crate`"
+}
+::core::compile_error! {
+    "invalid `ttl`: `x` is no unit (ms, s, m, h and d are); write a number and a unit, as \"48h\" or \"7d\""
+}
+::core::compile_error! {
+    "`scope = \"acount\"` names no parameter; did you mean `account`?"
+}
+/// Takes an order.
+pub async fn create_order(
+    call: ::idem_runtime::__private::Call<
+        Tx<Postgres>,
+        (Account, State<Pricing>, Json<NewOrder>),
+    >,
+) -> ::idem_runtime::__private::Answer<
+    impl ::idem_runtime::__private::Operation<
+        Handle = Tx<Postgres>,
+        Args = (Account, State<Pricing>, Json<NewOrder>),
+        Output = Result<(StatusCode, Json<Order>), ApiError>,
+    >,
+> {
+    #[deny(clippy::disallowed_methods)]
+    async fn create_order(
+        tx: &mut Tx<Postgres>,
+        account: Account,
+        State(pricing): State<Pricing>,
+        Json(new): Json<NewOrder>,
+    ) -> Result<(StatusCode, Json<Order>), ApiError> {
+        let order = insert_order(tx, &account, &new, &pricing).await?;
+        Ok((StatusCode::CREATED, Json(order)))
+    }
+    struct CreateOrderOperation;
+    impl ::idem_runtime::__private::Operation for CreateOrderOperation {
+        type Handle = Tx<Postgres>;
+        type Args = (Account, State<Pricing>, Json<NewOrder>);
+        type Output = Result<(StatusCode, Json<Order>), ApiError>;
+        const SPEC: ::idem_runtime::__private::Spec = {
+            let mut spec = ::idem_runtime::__private::Spec::new("create_order", "");
+            spec.function = ::core::concat!(::core::module_path!(), "::create_order");
+            spec
+        };
+        fn scope(
+            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
+        ) -> ::idem_runtime::__private::ScopeKey {
+            ::core::unreachable!()
+        }
+        fn call<'t>(
+            tx: &'t mut Self::Handle,
+            args: Self::Args,
+        ) -> impl ::core::future::Future<
+            Output = Self::Output,
+        > + ::core::marker::Send + 't {
+            create_order(tx, args.0, args.1, args.2)
+        }
+        fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
+            use ::idem_runtime::__private::*;
+            (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
+        }
+    }
+    call.run::<CreateOrderOperation>().await
+}
