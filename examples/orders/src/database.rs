@@ -264,6 +264,7 @@ pub async fn insert_notification(
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

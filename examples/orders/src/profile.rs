@@ -84,7 +84,7 @@ pub async fn replace(
 ) -> Result<Profile, ApiError> {
     let name = new.checked()?;
     let current = database::find_profile(&pool, &account).await?;
-    // The comparison above may be old by now. The one that counts is in the UPDATE.
+    // What was just read may be old by the next line: the UPDATE has `revision` in its WHERE.
     let replaced = if_match.allows(&current)
         && database::replace_profile(&pool, &account, name, current.revision).await?;
     if !replaced {
