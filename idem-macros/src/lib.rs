@@ -51,7 +51,7 @@ use proc_macro::TokenStream;
 ///
 /// * It is an `async fn` without `self`, `unsafe`, `const` and `extern`; it may be an associated function, generic,
 ///   and return anything that is `IntoResponse`, as `impl IntoResponse` too. A type that it is generic over must be
-///   `Send + 'static`. `Self` and the generics of an `impl` block don't reach into it.
+///   `Send + Sync + 'static`. `Self` and the generics of an `impl` block don't reach into it.
 /// * Its `&mut` parameter is the transaction, `&mut Tx<DB>` (an alias works), in any place. It derefs to the database's
 ///   connection. The framework ends it: `Ok` commits and `Err` rolls back.
 /// * All other parameters, at most 16, are extractors, as in any axum handler: the last may read the body, the others

@@ -105,7 +105,7 @@ fn output(signature: &Signature) -> Output {
     }
 }
 
-/// The hidden type must be `Send + 'static`, and so must what it is generic over.
+/// Arguments are `Send + Sync + 'static`, and so must be what they are generic over.
 fn generics(signature: &Signature) -> Generics {
     let mut generics = signature.generics.clone();
     generics.params = generics
@@ -128,7 +128,7 @@ fn generics(signature: &Signature) -> Generics {
     for name in types {
         clause
             .predicates
-            .push(parse_quote!(#name: ::core::marker::Send + 'static));
+            .push(parse_quote!(#name: ::core::marker::Send + ::core::marker::Sync + 'static));
     }
     generics
 }

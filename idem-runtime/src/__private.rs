@@ -1,7 +1,6 @@
 //! What generated code names. Not part of the public API.
 
 use axum::extract::{FromRequest, FromRequestParts};
-use axum::response::{IntoResponse, Response};
 
 pub use crate::call::{AllParts, Answer, Call, Split};
 pub use crate::operation::{
@@ -13,7 +12,11 @@ pub use crate::settle::{
     Disposition, ErrorKind, SettleDeclared, SettlePlain, SettleSourced, SettleTotal, Settled,
     outcome,
 };
-pub use axum::response::{IntoResponse as AxumIntoResponse, Response as AxumResponse};
+pub use axum::extract::Request;
+pub use axum::response::{IntoResponse, Response};
+
+use crate::call::HasIdempotency;
+use crate::tx::Handle;
 
 /// A function, so that the bound's error is spanned where the macro puts the call.
 pub fn owner<T: Scope + ?Sized>(owner: &T) -> ScopeKey {
@@ -35,3 +38,6 @@ pub const fn assert_parts<T: FromRequestParts<S>, S>() {}
 
 /// Checks the last argument against the state that the attribute names.
 pub const fn assert_request<T: FromRequest<S, M>, S, M>() {}
+
+/// Checks the state that the attribute names for the handler's own needs.
+pub const fn assert_store<S: HasIdempotency<H::Db>, H: Handle>() {}

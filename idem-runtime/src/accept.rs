@@ -234,7 +234,6 @@ impl<DB: Backend> Ticket<DB> {
         let attempt = Attempt {
             ticket: self.clone(),
             buffered,
-            prepare,
             operation_id: scope::operation_id(&scope, spec.name, &key),
             scope,
             id,
@@ -243,7 +242,7 @@ impl<DB: Backend> Ticket<DB> {
         let follower = leader.follow();
         let ticket = self.clone();
         let task = async move {
-            let finished = attempt.run().await;
+            let finished = attempt.run(prepare).await;
             ticket.emit(finished.signal);
             if finished.released {
                 ticket.emit(Signal::Released);

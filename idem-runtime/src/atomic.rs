@@ -44,7 +44,6 @@ const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_mi
 pub(crate) struct Attempt<DB: Backend> {
     pub(crate) ticket: Ticket<DB>,
     pub(crate) buffered: Buffered,
-    pub(crate) prepare: Prepare<DB>,
     pub(crate) scope: ScopeKey,
     pub(crate) id: RecordId,
     pub(crate) operation_id: Uuid,
@@ -76,7 +75,7 @@ enum Ran {
 type Unacknowledged = Vec<([u8; 16], CapturedResponse)>;
 
 impl<DB: Backend> Attempt<DB> {
-    pub(crate) async fn run(mut self) -> Finished {
+    pub(crate) async fn run(self, mut prepare: Prepare<DB>) -> Finished {
         let options = options::encode(self.ticket.spec);
         let shared = self.ticket.idempotency.shared.clone();
         let mut owner = new_owner();
@@ -98,7 +97,7 @@ impl<DB: Backend> Attempt<DB> {
         loop {
             if ready.is_none() {
                 let parts = self.buffered.parts.clone();
-                match (self.prepare)(parts, self.buffered.body.clone()).await {
+                match prepare(parts, self.buffered.body.clone()).await {
                     Ok(prepared) => ready = Some(prepared),
                     Err(rejection) => return self.rejected(rejection).await,
                 }
@@ -152,7 +151,7 @@ impl<DB: Backend> Attempt<DB> {
 
     /// One transaction.
     async fn once(
-        &mut self,
+        &self,
         claim: &Claim<'_>,
         ready: &mut Option<Ready<DB>>,
         unacknowledged: &Unacknowledged,

@@ -12,7 +12,7 @@ pub(crate) async fn create<R: Repo + ?Sized, const N: usize>(
 >
 where
     R::Error: IntoResponse,
-    R: ::core::marker::Send + 'static,
+    R: ::core::marker::Send + ::core::marker::Sync + 'static,
 {
     #[deny(clippy::disallowed_methods)]
     async fn create<'t, R: Repo + ?Sized, const N: usize>(
@@ -32,12 +32,12 @@ where
     )
     where
         R::Error: IntoResponse,
-        R: ::core::marker::Send + 'static;
+        R: ::core::marker::Send + ::core::marker::Sync + 'static;
     impl<R: Repo + ?Sized, const N: usize> ::idem_runtime::__private::Operation
     for CreateOperation<R, N>
     where
         R::Error: IntoResponse,
-        R: ::core::marker::Send + 'static,
+        R: ::core::marker::Send + ::core::marker::Sync + 'static,
     {
         type Handle = Tx<R::Database>;
         type Args = (Account, State<Arc<R>>, Json<[New; N]>);

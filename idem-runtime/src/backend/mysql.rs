@@ -13,7 +13,7 @@ use sqlx_core::transaction::TransactionManager;
 
 use super::{
     Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Fault, Isolation, Record, Standing,
-    State, Stored,
+    State, Stored, TransactionState,
 };
 use crate::scope::{RecordId, ScopeKey};
 

@@ -1,0 +1,143 @@
+//! Sixteen bytes looked at together, in two machine words.
+//!
+//! Several tests below may also mark bytes *behind* the first that they are about, where a subtraction borrows or an
+//! addition carries into the next byte. Only the first is ever asked for, and that one is exact.
+
+/// The bytes at a position, the first one lowest, NULs behind the end.
+#[derive(Clone, Copy)]
+pub(super) struct Block(u128);
+
+const HIGH_BITS: u64 = all(0x80);
+
+const fn all(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+impl Block {
+    pub(super) const SIZE: usize = 16;
+
+    #[inline(always)]
+    pub(super) fn at(source: &[u8], at: usize) -> Block {
+        match source.get(at..at + Block::SIZE).and_then(<[u8]>::first_chunk) {
+            Some(bytes) => Block(u128::from_le_bytes(*bytes)),
+            None => Block::last(source, at),
+        }
+    }
+
+    #[cold]
+    fn last(source: &[u8], at: usize) -> Block {
+        let mut bytes = [0; Block::SIZE];
+        let rest = source.get(at..).unwrap_or_default();
+        bytes[..rest.len()].copy_from_slice(rest);
+        Block(u128::from_le_bytes(bytes))
+    }
+
+    #[inline(always)]
+    pub(super) fn bytes(self) -> [u8; 16] {
+        self.0.to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn halves(self) -> (u64, u64) {
+        (self.0 as u64, (self.0 >> 64) as u64)
+    }
+
+    /// The index of the first byte whose high bit a test sets, 16 if it sets none.
+    #[inline(always)]
+    fn first(self, test: impl Fn(u64) -> u64) -> usize {
+        let (low, high) = self.halves();
+        let marks = u128::from(test(low)) | u128::from(test(high)) << 64;
+        (marks.trailing_zeros() >> 3) as usize
+    }
+
+    /// The first quote, backslash or control character: where plain text in a string ends.
+    #[inline(always)]
+    pub(super) fn stop(self) -> usize {
+        self.first(|word| {
+            let quote = (word ^ all(b'"')).wrapping_sub(all(1));
+            let backslash = (word ^ all(b'\\')).wrapping_sub(all(1));
+            let control = word.wrapping_sub(all(0x20));
+            (quote | backslash | control) & !word & HIGH_BITS
+        })
+    }
+
+    /// How many decimal digits come first.
+    #[inline(always)]
+    pub(super) fn digits(self) -> usize {
+        self.first(|word| {
+            let value = word ^ all(b'0');
+            (value | value.wrapping_add(all(0x80 - 10))) & HIGH_BITS
+        })
+    }
+
+    /// How many spaces come first.
+    #[inline(always)]
+    pub(super) fn spaces(self) -> usize {
+        let others = self.0 ^ u128::from_le_bytes([b' '; 16]);
+        (others.trailing_zeros() >> 3) as usize
+    }
+
+    /// How many of the first `count` (1 to 16) bytes remain without the zero digits at their end.
+    #[inline(always)]
+    pub(super) fn without_last_zeros(self, count: usize) -> usize {
+        let others = (self.0 ^ u128::from_le_bytes([b'0'; 16])) << (128 - 8 * count);
+        count - (others.leading_zeros() >> 3).min(count as u32) as usize
+    }
+
+    /// Whether the first `count` (1 to 16) bytes are those of another block.
+    #[inline(always)]
+    pub(super) fn begins_like(self, other: Block, count: usize) -> bool {
+        (self.0 ^ other.0) << (128 - 8 * count) == 0
+    }
+
+    /// Not zero if some byte is beyond ASCII.
+    #[inline(always)]
+    pub(super) fn beyond_ascii(self) -> u64 {
+        let (low, high) = self.halves();
+        (low | high) & HIGH_BITS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Block;
+
+    /// What the tests say of single bytes, here on every pair of neighbours.
+    #[test]
+    fn a_block_answers_as_its_bytes_do() {
+        let plain = *b"abcdefghijklmnop";
+        for first in 0..=255 {
+            for second in 0..=255 {
+                for at in [0, 6, 7, 14] {
+                    for filler in [plain, [b'0'; 16], [b' '; 16], *b"1230450000000000"] {
+                        let mut bytes = filler;
+                        (bytes[at], bytes[at + 1]) = (first, second);
+                        check(&bytes);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(bytes: &[u8; 16]) {
+        let block = Block::at(bytes, 0);
+        let first = |test: &dyn Fn(u8) -> bool| bytes.iter().position(|byte| test(*byte)).unwrap_or(16);
+        assert_eq!(block.bytes(), *bytes);
+        assert_eq!(block.stop(), first(&|byte| byte < 0x20 || byte == b'"' || byte == b'\\'), "{bytes:?}");
+        assert_eq!(block.digits(), first(&|byte| !byte.is_ascii_digit()), "{bytes:?}");
+        assert_eq!(block.spaces(), first(&|byte| byte != b' '), "{bytes:?}");
+        assert_eq!(block.beyond_ascii() != 0, !bytes.is_ascii(), "{bytes:?}");
+        for count in 1..=16 {
+            let kept = bytes[..count].iter().rposition(|byte| *byte != b'0').map_or(0, |at| at + 1);
+            assert_eq!(block.without_last_zeros(count), kept, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn behind_the_end_there_are_nuls() {
+        assert_eq!(Block::at(b"abc", 1).bytes(), *b"bc\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(Block::at(b"abc", 7).bytes(), [0; 16]);
+        assert!(Block::at(b"abcd", 0).begins_like(Block::at(b"abce", 0), 3));
+        assert!(!Block::at(b"abcd", 0).begins_like(Block::at(b"abce", 0), 4));
+    }
+}

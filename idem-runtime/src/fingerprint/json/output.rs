@@ -1,0 +1,154 @@
+//! The end of the pass: the values in document order become the canonical form, each object's members sorted by name.
+
+use super::{
+    names::Names,
+    values::Values,
+};
+use crate::fingerprint::sink::Sink;
+
+/// Where a value begins, and which object is the first not before it.
+#[derive(Clone, Copy)]
+pub(super) struct Start {
+    pub(super) value: u32,
+    pub(super) object: u32,
+}
+
+impl Start {
+    #[inline(always)]
+    pub(super) fn new(values: &Values, objects: &[Object]) -> Start {
+        Start {
+            value: values.position(),
+            object: objects.len() as u32,
+        }
+    }
+}
+
+/// An object of the document: the stretch of values that its members fill.
+#[derive(Clone, Copy)]
+pub(super) struct Object {
+    start: u32,
+    end: u32,
+    layout: u32,
+    /// Its first member's start; the others follow, and then the end of the last one.
+    members: u32,
+    /// The first object behind it.
+    next: u32,
+}
+
+impl Object {
+    #[inline(always)]
+    pub(super) fn open(values: &Values) -> Object {
+        let start = values.position();
+        Object {
+            start,
+            end: start,
+            layout: 0,
+            members: 0,
+            next: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn close(&mut self, values: &Values, layout: u32, members: u32, next: u32) {
+        self.end = values.position();
+        (self.layout, self.members, self.next) = (layout, members, next);
+    }
+}
+
+/// A document that has been read, ready to be written.
+pub(in super::super) struct Canonical<'a> {
+    values: Vec<u8>,
+    length: usize,
+    names: Names<'a>,
+    objects: Vec<Object>,
+    members: Vec<Start>,
+}
+
+/// What is still to be written, the next thing last.
+enum Step {
+    /// Values in document order, with the objects among them.
+    Stretch { from: Start, to: Start },
+    /// An object's members: from one slot to another, and where the members' starts are.
+    Members { slot: u32, last: u32, members: u32 },
+}
+
+impl<'a> Canonical<'a> {
+    pub(super) fn new(values: Values, names: Names<'a>, objects: Vec<Object>, members: Vec<Start>) -> Canonical<'a> {
+        let (values, length) = values.into_buffer();
+        Canonical {
+            values,
+            length,
+            names,
+            objects,
+            members,
+        }
+    }
+
+    /// Writes the canonical form: a walk over the objects with a stack of its own, at most two steps a level.
+    pub(in super::super) fn write(mut self, sink: &mut Sink) {
+        let mut steps = vec![Step::Stretch {
+            from: Start { value: 0, object: 0 },
+            to: Start {
+                value: self.length as u32,
+                object: self.objects.len() as u32,
+            },
+        }];
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Stretch { from, to } => self.stretch(sink, &mut steps, from, to),
+                Step::Members { slot, last, members } => self.members(sink, &mut steps, slot, last, members),
+            }
+        }
+    }
+
+    fn stretch(&mut self, sink: &mut Sink, steps: &mut Vec<Step>, mut from: Start, to: Start) {
+        while from.object < to.object {
+            let object = self.objects[from.object as usize];
+            self.piece(sink, from.value, object.start);
+            let layout = self.names.layout(object.layout);
+            self.names.write(sink, layout);
+            let has_objects = object.next != from.object + 1;
+            from = Start {
+                value: object.end,
+                object: object.next,
+            };
+            if has_objects {
+                steps.push(Step::Stretch { from, to });
+                steps.push(Step::Members {
+                    slot: layout.first,
+                    last: layout.first + layout.count,
+                    members: object.members,
+                });
+                return;
+            }
+            let starts = &self.members[object.members as usize..];
+            for slot in self.names.slots(layout.first, layout.first + layout.count) {
+                let member = slot.sorted as usize;
+                self.piece(sink, starts[member].value, starts[member + 1].value);
+            }
+        }
+        self.piece(sink, from.value, to.value);
+    }
+
+    fn members(&self, sink: &mut Sink, steps: &mut Vec<Step>, slot: u32, last: u32, members: u32) {
+        for (next, slot) in (slot + 1..).zip(self.names.slots(slot, last)) {
+            let member = (members + slot.sorted) as usize;
+            let (from, to) = (self.members[member], self.members[member + 1]);
+            if from.object != to.object {
+                steps.push(Step::Members {
+                    slot: next,
+                    last,
+                    members,
+                });
+                steps.push(Step::Stretch { from, to });
+                return;
+            }
+            self.piece(sink, from.value, to.value);
+        }
+    }
+
+    #[inline(always)]
+    fn piece(&self, sink: &mut Sink, from: u32, to: u32) {
+        sink.piece(&self.values, from as usize, to as usize);
+    }
+}

@@ -1,0 +1,19 @@
+#[path = "../support.rs"]
+mod support;
+use support::*;
+
+trait Repo {
+    fn name(&self) -> String;
+}
+
+#[idempotent(scope = "account")]
+async fn create<R: Repo>(tx: &mut Tx<Sqlite>, account: Account, State(repo): State<R>) -> String {
+    repo.nam()
+}
+
+#[derive(Clone)]
+struct NoRepo;
+
+fn main() {
+    let _ = create::<NoRepo>;
+}

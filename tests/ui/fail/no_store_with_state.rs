@@ -1,0 +1,13 @@
+#[path = "../support.rs"]
+mod support;
+use support::*;
+
+#[derive(Clone)]
+struct Bare;
+
+#[idempotent(scope = "account", state = Bare)]
+async fn create(tx: &mut Tx<Sqlite>, account: Account, Json(new): Json<NewOrder>) -> StatusCode {
+    StatusCode::CREATED
+}
+
+fn main() {}
