@@ -129,11 +129,10 @@ pub(crate) async fn act<DB: Business>(
             assert!(swallowed.is_err(), "the violation is one");
         }
         Some(Fault::Deferred) => DB::violate_later(connection).await?,
-        Some(fault @ (Fault::Serialization | Fault::Deadlock)) => {
-            if attempt == 1 {
-                DB::conflict(connection, fault).await?;
-            }
+        Some(fault @ (Fault::Serialization | Fault::Deadlock)) if attempt == 1 => {
+            DB::conflict(connection, fault).await?;
         }
+        Some(Fault::Serialization | Fault::Deadlock) => {}
         Some(fault @ Fault::SerializationAlways) => DB::conflict(connection, fault).await?,
         Some(Fault::RawCommit) => DB::end_transaction(connection).await?,
         Some(Fault::StaticPool) => {
