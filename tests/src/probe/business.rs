@@ -75,6 +75,9 @@ pub(crate) trait Business: Database {
         connection: &mut Self::Connection,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
+    /// Takes many seconds.
+    fn dawdle(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send;
+
     /// A pool that a static holds, as careless code has one.
     fn static_pool() -> &'static std::sync::OnceLock<Pool<Self>>;
 }
@@ -135,6 +138,7 @@ pub(crate) async fn act<DB: Business>(
         Some(Fault::Serialization | Fault::Deadlock) => {}
         Some(fault @ Fault::SerializationAlways) => DB::conflict(connection, fault).await?,
         Some(Fault::RawCommit) => DB::end_transaction(connection).await?,
+        Some(Fault::SlowStatement) => DB::dawdle(connection).await?,
         Some(Fault::StaticPool) => {
             let pool = DB::static_pool().get().expect("set before serving");
             let mut other = pool.acquire().await?;
