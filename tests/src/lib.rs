@@ -1,1 +1,10 @@
-//! Tests.
+//! What the black-box tests share: databases of their own, children, a client, and a bad network.
+#![allow(clippy::missing_panics_doc)]
+
+pub mod application;
+pub mod http;
+pub mod matrix;
+pub mod process;
+pub mod proxy;
+pub mod servers;
+pub mod wait;

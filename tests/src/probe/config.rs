@@ -1,0 +1,100 @@
+//! What the environment decides.
+
+use std::error::Error;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// The isolation of every connection of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl Isolation {
+    pub(crate) fn as_sql(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "READ COMMITTED",
+            Isolation::RepeatableRead => "REPEATABLE READ",
+            Isolation::Serializable => "SERIALIZABLE",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) address: String,
+    pub(crate) database_url: String,
+    pub(crate) isolation: Option<Isolation>,
+    pub(crate) pool_size: u32,
+    pub(crate) max_in_flight: Option<usize>,
+    pub(crate) wait: Option<Duration>,
+    /// Keeps the default database until the end.
+    _directory: Option<TempDir>,
+}
+
+impl Config {
+    pub(crate) fn from_environment() -> Result<Config, Box<dyn Error>> {
+        let (database_url, directory) = match variable("DATABASE_URL") {
+            Some(url) => (url, None),
+            None => {
+                let directory = TempDir::new()?;
+                let file = directory.path().join("probe.db");
+                (
+                    format!("sqlite:{}?mode=rwc", file.display()),
+                    Some(directory),
+                )
+            }
+        };
+        Ok(Config {
+            address: variable("ADDR").unwrap_or_else(|| "127.0.0.1:0".to_owned()),
+            database_url,
+            isolation: variable("ISOLATION").map(isolation).transpose()?,
+            pool_size: number("POOL_SIZE")?.unwrap_or(10),
+            max_in_flight: number("MAX_IN_FLIGHT")?,
+            wait: variable("WAIT").map(duration).transpose()?,
+            _directory: directory,
+        })
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn number<N: FromStr>(name: &str) -> Result<Option<N>, String> {
+    variable(name)
+        .map(|value| {
+            value
+                .parse()
+                .map_err(|_| format!("{name} is no number: {value}"))
+        })
+        .transpose()
+}
+
+fn isolation(value: String) -> Result<Isolation, String> {
+    match value.as_str() {
+        "read-committed" => Ok(Isolation::ReadCommitted),
+        "repeatable-read" => Ok(Isolation::RepeatableRead),
+        "serializable" => Ok(Isolation::Serializable),
+        _ => Err(format!("ISOLATION is unknown: {value}")),
+    }
+}
+
+/// As in the attribute: `250ms`, `5s`, `2m`, `48h`.
+fn duration(value: String) -> Result<Duration, String> {
+    let digits = value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("no duration: {value}"))?;
+    match &value[digits.len()..] {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "m" => Ok(Duration::from_secs(number * 60)),
+        "h" => Ok(Duration::from_secs(number * 3600)),
+        _ => Err(format!("no duration: {value}")),
+    }
+}

@@ -1,0 +1,18 @@
+//! The probe: one application, over each of the three databases.
+
+mod account;
+mod ask;
+mod business;
+mod config;
+mod failure;
+mod handlers;
+mod reply;
+mod signals;
+mod state;
+mod typed;
+
+pub(crate) use config::Config;
+
+handlers::over! { postgres, sqlx::Postgres }
+handlers::over! { sqlite, sqlx::Sqlite }
+handlers::over! { mysql, sqlx::MySql }

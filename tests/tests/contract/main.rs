@@ -1,0 +1,12 @@
+//! The contract, over real HTTP, on every backend: each rule is a case named as a sentence.
+
+mod answers;
+mod expiry;
+mod failures;
+mod fingerprint;
+mod key;
+mod load;
+mod order;
+mod processes;
+mod signals;
+mod stored;

@@ -1,0 +1,301 @@
+//! The database is away, or its acknowledgements are.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use idem_tests::application::{Application, Setting, key_digest};
+use idem_tests::http::fresh_key;
+use idem_tests::proxy::Proxy;
+use idem_tests::servers::{Backend, TestDatabase};
+use idem_tests::wait::{PATIENCE, until};
+
+/// How long a request may take whose database is away: two seconds, and some for this machine.
+const SOON: Duration = Duration::from_millis(2600);
+
+fn is_full() -> bool {
+    std::env::var_os("IDEM_FULL").is_some()
+}
+
+/// A probe that reaches its database only through a proxy.
+struct Remote {
+    app: Application,
+    proxy: Proxy,
+    database: TestDatabase,
+}
+
+impl Remote {
+    async fn start(backend: Backend) -> Remote {
+        let database = TestDatabase::create(backend).await;
+        let proxy = Proxy::start(backend, database.server_address()).await;
+        let setting = Setting::of(&database.url_through(proxy.address()));
+        let app = Application::start(&setting).await;
+        let remote = Remote {
+            app,
+            proxy,
+            database,
+        };
+        // A pool with open connections is what an outage meets.
+        remote.assert_works().await;
+        remote
+    }
+
+    async fn assert_works(&self) {
+        let answer = self.app.effect("/effects").send().await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+
+    /// Counted past the proxy.
+    async fn effects(&self, key: &str) -> i64 {
+        let digest = key_digest(key);
+        let sql = format!("SELECT COUNT(*) FROM effects WHERE key_digest = '{digest}'");
+        self.database.number(&sql).await
+    }
+
+    /// Sends new keys for as long as `outage`, and asserts that each is refused soon, without its
+    /// handler. Gives the keys.
+    async fn assert_refuses(&self, outage: Duration) -> Vec<String> {
+        let start = Instant::now();
+        let mut keys = Vec::new();
+        while start.elapsed() < outage {
+            let batch: Vec<String> = (0..8).map(|_| fresh_key()).collect();
+            let answers = batch.iter().map(|key| async {
+                let sent = Instant::now();
+                let answer = self.app.with_key("/effects", key).send().await;
+                (answer, sent.elapsed())
+            });
+            for (answer, elapsed) in futures_util::future::join_all(answers).await {
+                answer.assert_problem(503, "idempotency-store-unavailable");
+                assert!(answer.header("retry-after").is_some(), "{answer:?}");
+                assert!(elapsed < SOON, "answered after {elapsed:?}");
+            }
+            for key in &batch {
+                assert_eq!(self.app.entered(key).await, 0, "no handler is entered");
+            }
+            keys.extend(batch);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        keys
+    }
+
+    /// Asserts that all is well again, soon and without a restart.
+    async fn assert_recovers(&self, keys: &[String]) {
+        until("recovery", Duration::from_secs(5), async || {
+            self.app.effect("/effects").send().await.status == 201
+        })
+        .await;
+        for key in keys.iter().take(20) {
+            let retried = self.app.with_key("/effects", key).send().await;
+            assert_eq!(retried.status, 201, "{retried:?}");
+            assert_eq!(self.effects(key).await, 1);
+        }
+    }
+}
+
+async fn a_database_that_is_away_is_said_soon_and_its_return_is_enough(backend: Backend) {
+    let remote = Remote::start(backend).await;
+    remote.proxy.refuse().await;
+    let seconds = if is_full() { 30 } else { 4 };
+    let keys = remote.assert_refuses(Duration::from_secs(seconds)).await;
+    remote.proxy.restore().await;
+    remote.assert_recovers(&keys).await;
+}
+
+async fn a_database_that_is_silent_is_said_soon_and_its_return_is_enough(backend: Backend) {
+    let remote = Remote::start(backend).await;
+    remote.proxy.blackhole();
+    let seconds = if is_full() { 30 } else { 4 };
+    let keys = remote.assert_refuses(Duration::from_secs(seconds)).await;
+    remote.proxy.restore().await;
+    remote.assert_recovers(&keys).await;
+}
+
+async fn a_lost_acknowledgement_is_found_out_and_answered(backend: Backend) {
+    let remote = Remote::start(backend).await;
+    for round in 0..5 {
+        let key = fresh_key();
+        let call = remote.app.with_key("/effects", &key);
+        remote.proxy.swallow_acknowledgements(1);
+        let answer = call.send().await;
+        assert_eq!(remote.proxy.armed(), 0, "round {round}: a COMMIT was met");
+        assert_eq!(answer.status, 201, "round {round}: {answer:?}");
+        assert_eq!(remote.effects(&key).await, 1, "round {round}");
+        assert_eq!(remote.app.entered(&key).await, 1, "round {round}");
+        let again = call.send().await;
+        assert!(again.is_replay(), "round {round}: {again:?}");
+        assert_eq!(again.body, answer.body, "round {round}");
+    }
+}
+
+async fn a_lost_commit_runs_again_or_is_told_to(backend: Backend) {
+    let remote = Remote::start(backend).await;
+    for round in 0..5 {
+        let key = fresh_key();
+        let call = remote.app.with_key("/effects", &key);
+        remote.proxy.lose_commits(1);
+        let answer = call.send().await;
+        assert_eq!(remote.proxy.armed(), 0, "round {round}: a COMMIT was met");
+        match answer.status {
+            201 => assert_eq!(remote.effects(&key).await, 1, "round {round}"),
+            _ => answer.assert_problem(503, "idempotency-store-unavailable"),
+        }
+        let again = call.send().await;
+        assert_eq!(again.status, 201, "round {round}: {again:?}");
+        assert_eq!(remote.effects(&key).await, 1, "round {round}");
+    }
+}
+
+async fn an_outcome_that_cannot_be_read_asks_for_the_same_key(backend: Backend) {
+    for swallow in [true, false] {
+        let remote = Remote::start(backend).await;
+        let key = fresh_key();
+        let call = remote.app.with_key("/effects", &key);
+        remote.proxy.refuse_after_commit_fault();
+        if swallow {
+            remote.proxy.swallow_acknowledgements(1);
+        } else {
+            remote.proxy.lose_commits(1);
+        }
+        let answer = call.send().await;
+        answer.assert_problem(503, "idempotency-store-unavailable");
+        assert!(answer.header("retry-after").is_some(), "{answer:?}");
+        let detail = answer.json()["detail"].to_string();
+        assert!(detail.contains("same"), "it names the same key: {detail}");
+        assert_eq!(remote.effects(&key).await, i64::from(swallow));
+
+        remote.proxy.restore().await;
+        until("recovery", Duration::from_secs(5), async || {
+            call.send().await.status == 201
+        })
+        .await;
+        assert_eq!(remote.effects(&key).await, 1);
+    }
+}
+
+async fn connections_that_break_under_a_handler_leave_one_effect(backend: Backend) {
+    let remote = Remote::start(backend).await;
+    let key = fresh_key();
+    let call = remote
+        .app
+        .with_key("/effects", &key)
+        .asking("sleep-ms", 600);
+    let cut = async {
+        until("the handler runs", PATIENCE, async || {
+            remote.app.entered(&key).await > 0
+        })
+        .await;
+        remote.proxy.cut();
+    };
+    let (answer, ()) = tokio::join!(call.send(), cut);
+    match answer.status {
+        201 => {}
+        _ => answer.assert_problem(503, "idempotency-store-unavailable"),
+    }
+    let again = call.send().await;
+    assert_eq!(again.status, 201, "{again:?}");
+    assert_eq!(remote.effects(&key).await, 1);
+}
+
+/// Servers of a test's own, which it may stop.
+struct OwnServers {
+    script: std::process::Child,
+    variables: Vec<(String, String)>,
+}
+
+impl OwnServers {
+    fn start() -> OwnServers {
+        let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/run"))
+            .arg("--serve")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("tests/run can be run");
+        let lines = BufReader::new(script.stdout.take().expect("piped")).lines();
+        let variables = lines
+            .take(4)
+            .map(|line| {
+                let line = line.expect("tests/run prints text");
+                let (name, value) = line.split_once('=').expect("NAME=VALUE");
+                (name.to_owned(), value.to_owned())
+            })
+            .collect();
+        OwnServers { script, variables }
+    }
+
+    fn variable(&self, name: &str) -> &str {
+        let found = self.variables.iter().find(|(known, _)| known == name);
+        &found.expect("tests/run names it").1
+    }
+
+    /// Sends a signal to a server and its children.
+    fn signal(&self, name: &str, server: &str) {
+        let id = self.variable(server);
+        let command = format!("kill -{name} {id} $(cat /proc/{id}/task/{id}/children)");
+        let sent = Command::new("sh").arg("-c").arg(command).status();
+        assert!(sent.is_ok_and(|status| status.success()), "{name}");
+    }
+}
+
+impl Drop for OwnServers {
+    fn drop(&mut self) {
+        let id = self.script.id();
+        let command = format!("kill -TERM {id}");
+        let _ = Command::new("sh").arg("-c").arg(command).status();
+        let _ = self.script.wait();
+    }
+}
+
+/// A stopped server still accepts connections, and never answers: the worst kind of outage.
+async fn a_database_that_is_really_stopped_is_away(backend: Backend) {
+    if !is_full() {
+        return;
+    }
+    let servers = OwnServers::start();
+    let (url, id) = match backend {
+        Backend::Postgres => ("IDEM_POSTGRES_URL", "IDEM_POSTGRES_PID"),
+        _ => ("IDEM_MYSQL_URL", "IDEM_MYSQL_PID"),
+    };
+    let url = servers.variable(url).parse().expect("a URL");
+    let database = TestDatabase::create_on(backend, url).await;
+    let proxy = Proxy::start(backend, database.server_address()).await;
+    let app = Application::start(&Setting::of(database.url())).await;
+    let remote = Remote {
+        app,
+        proxy,
+        database,
+    };
+    remote.assert_works().await;
+    servers.signal("STOP", id);
+    let refused = remote.assert_refuses(Duration::from_secs(30)).await;
+    servers.signal("CONT", id);
+    remote.assert_recovers(&refused).await;
+}
+
+macro_rules! outages {
+    ($($module:ident: $backend:ident;)*) => {
+        $(outages!(@cases $module $backend
+            a_database_that_is_away_is_said_soon_and_its_return_is_enough,
+            a_database_that_is_silent_is_said_soon_and_its_return_is_enough,
+            a_lost_acknowledgement_is_found_out_and_answered,
+            a_lost_commit_runs_again_or_is_told_to,
+            an_outcome_that_cannot_be_read_asks_for_the_same_key,
+            connections_that_break_under_a_handler_leave_one_effect,
+            a_database_that_is_really_stopped_is_away,
+        );)*
+    };
+    (@cases $module:ident $backend:ident $($case:ident,)*) => {
+        mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$case(super::Backend::$backend).await;
+                }
+            )*
+        }
+    };
+}
+
+outages! {
+    postgres: Postgres;
+    mysql: MySql;
+}
