@@ -28,6 +28,8 @@ pub mod response;
 pub mod scope;
 mod settle;
 pub mod telemetry;
+#[cfg(feature = "testing")]
+mod testing;
 mod tx;
 
 pub use backend::{Backend, Isolation};
