@@ -32,10 +32,11 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
     let implementation = implementation(model, &runtime, &args, &output);
     let checks = state_checks(model, &runtime);
     let call = local("call", name, Span::call_site());
+    let call_type = quote_spanned!(at(handle.span())=> #runtime::Call<#handle, #args>);
     quote! {
         #(#outer)*
         #visibility async fn #name #declared(
-            #call: #runtime::Call<#handle, #args>,
+            #call: #call_type,
         ) -> #runtime::Answer<impl #runtime::Operation<Handle = #handle, Args = #args, Output = #output>>
         #bounds
         {
@@ -45,7 +46,7 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
             #hidden
             #implementation
             #checks
-            #call.run::<#operation #used>().await
+            #runtime::run::<#operation #used>(#call).await
         }
     }
 }
@@ -54,6 +55,14 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
 /// by `macro_rules!` finds them.
 fn at(place: Span) -> Span {
     Span::call_site().located_at(place)
+}
+
+/// A tuple's member; by itself it would be blamed at the attribute.
+fn index(member: usize, span: Span) -> Index {
+    Index {
+        span,
+        ..Index::from(member)
+    }
 }
 
 /// A variable that the user's function, an item of the block around, does not get in the way of.
@@ -119,8 +128,10 @@ fn implementation(
     };
     let authorize = authorize(model, runtime);
     let replay = replay(model, runtime);
+    // a generic parameter of an outer `impl` is blamed here
+    let header = quote_spanned!(at(model.signature.ident.span())=> impl #declared);
     quote! {
-        impl #declared #runtime::Operation for #operation #used #bounds {
+        #header #runtime::Operation for #operation #used #bounds {
             type Handle = #handle;
             type Args = #args;
             type Output = #output;
@@ -137,13 +148,13 @@ fn implementation(
 fn scope(model: &Model, runtime: &TokenStream) -> TokenStream {
     let body = match &model.owner {
         Some(owner) => {
-            let index = Index::from(owner.argument);
+            let place = at(owner.span);
+            let index = index(owner.argument, place);
             let pattern = &owner.pattern;
             let reference = &owner.reference;
-            let found = quote_spanned!(at(owner.span)=> #runtime::owner(#reference));
-            quote! {
+            quote_spanned! {place=>
                 let #pattern = &prefix.#index;
-                #found
+                #runtime::ScopeKey::of(#reference)
             }
         }
         None => quote!(::core::unreachable!()),
@@ -169,7 +180,7 @@ fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
         quote_spanned!(place=> #args)
     };
     let mut passed: Vec<TokenStream> = (0..model.arguments.len())
-        .map(Index::from)
+        .map(|argument| index(argument, place))
         .map(|index| quote_spanned!(place=> #tuple.#index))
         .collect();
     passed.insert(model.handle_at, quote_spanned!(place=> #tx));
@@ -199,6 +210,7 @@ fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
 
 /// Picks what becomes of the answer by what its type is, most specific first.
 fn settle(runtime: &TokenStream, out: &Ident, place: Span) -> TokenStream {
+    let out = Ident::new(&out.to_string(), at(place));
     quote_spanned!(at(place)=> {
         use #runtime::*;
         (&&&&#runtime::outcome(&#out)).kind().settle(#out)
@@ -208,8 +220,8 @@ fn settle(runtime: &TokenStream, out: &Ident, place: Span) -> TokenStream {
 fn authorize(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let path = model.args.authorize.as_ref()?;
     let members = model.arguments.len() - usize::from(!model.all_parts);
-    let indexes = (0..members).map(Index::from);
     let place = at(path.span());
+    let indexes = (0..members).map(|member| index(member, place));
     let checked = quote_spanned!(place=> #runtime::authorized(#path(#(&prefix.#indexes),*).await));
     Some(quote_spanned! {place=>
         fn authorize(
@@ -240,18 +252,25 @@ fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
 fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let state = model.args.state.as_ref()?;
     let handle = &model.handle;
-    let store = quote_spanned!(at(state.span())=> #runtime::assert_store::<#state, #handle>(););
-    let from_body = if model.all_parts {
+    let store = quote_spanned! {at(state.span())=>
+        let _ = <#state as #runtime::HasIdempotency<<#handle as #runtime::Handle>::Db>>::idempotency;
+    };
+    let from_parts = if model.all_parts {
         model.arguments.len()
     } else {
         model.arguments.len().saturating_sub(1)
     };
+    // naming a trait's function asks for the trait, and for nothing that a message would have to explain
     let checks = model.arguments.iter().enumerate().map(|(index, ty)| {
         let place = at(ty.span());
-        if index < from_body {
-            quote_spanned!(place=> #runtime::assert_parts::<#ty, #state>();)
+        if index < from_parts {
+            quote_spanned! {place=>
+                let _ = <#ty as #runtime::FromRequestParts<#state>>::from_request_parts;
+            }
         } else {
-            quote_spanned!(place=> #runtime::assert_request::<#ty, #state, _>();)
+            quote_spanned! {place=>
+                let _ = <#ty as #runtime::FromRequest<#state, _>>::from_request;
+            }
         }
     });
     Some(quote!(#store #(#checks)*))

@@ -68,6 +68,9 @@ impl Model {
             .scope
             .as_ref()
             .and_then(|scope| scope.resolve(&parameters.handle.pat, &arguments, errors));
+        if arguments.is_empty() {
+            return None; // an error by now: there is nothing to find a scope in
+        }
         let all_parts = owner
             .as_ref()
             .is_some_and(|owner| owner.argument + 1 == arguments.len());

@@ -5,7 +5,7 @@ use syn::{
     Expr, FieldPat, Index, LitStr, Member, Pat, Token, Type,
     ext::IdentExt,
     parse::{Parse, ParseStream},
-    parse_quote,
+    parse_quote, parse_quote_spanned,
     visit::Visit,
     visit_mut::{self, VisitMut},
 };
@@ -139,7 +139,7 @@ impl ScopePath {
                 span,
             }),
         });
-        parse_quote!(&#root #(.#members)*)
+        parse_quote_spanned!(span=> &#root #(.#members)*)
     }
 
     fn not_found(&self, handle: &Pat, arguments: &[(&Pat, &Type)]) -> String {

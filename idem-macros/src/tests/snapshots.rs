@@ -260,7 +260,7 @@ fn a_raw_name_is_given_without_its_prefix() {
         "{expanded}"
     );
     assert!(expanded.contains("let r#type = &prefix.0;"), "{expanded}");
-    assert!(expanded.contains("owner(r#type)"), "{expanded}");
+    assert!(expanded.contains("ScopeKey::of(r#type)"), "{expanded}");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_function_named_as_one_of_our_variables_is_still_called() {
         "async fn call(tx: &mut Tx<Postgres>, account: Account) {}",
     );
     assert!(
-        expanded.contains("call_.run::<CallOperation>()"),
+        expanded.contains("run::<CallOperation>(call_)"),
         "{expanded}"
     );
 }

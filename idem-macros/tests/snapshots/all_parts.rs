@@ -28,7 +28,7 @@ async fn close(
             prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
         ) -> ::idem_runtime::__private::ScopeKey {
             let Account(id) = &prefix.1;
-            ::idem_runtime::__private::owner(id)
+            ::idem_runtime::__private::ScopeKey::of(id)
         }
         fn call<'t>(
             tx: &'t mut Self::Handle,
@@ -54,8 +54,14 @@ async fn close(
             }
         }
     }
-    ::idem_runtime::__private::assert_store::<AppState, Tx<MySql>>();
-    ::idem_runtime::__private::assert_parts::<Path<Uuid>, AppState>();
-    ::idem_runtime::__private::assert_parts::<Account, AppState>();
-    call.run::<CloseOperation>().await
+    let _ = <AppState as ::idem_runtime::__private::HasIdempotency<
+        <Tx<MySql> as ::idem_runtime::__private::Handle>::Db,
+    >>::idempotency;
+    let _ = <Path<
+        Uuid,
+    > as ::idem_runtime::__private::FromRequestParts<AppState>>::from_request_parts;
+    let _ = <Account as ::idem_runtime::__private::FromRequestParts<
+        AppState,
+    >>::from_request_parts;
+    ::idem_runtime::__private::run::<CloseOperation>(call).await
 }

@@ -36,7 +36,7 @@ async fn transfer(
             prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
         ) -> ::idem_runtime::__private::ScopeKey {
             let Token { claims, issued: _, .. } = &prefix.1;
-            ::idem_runtime::__private::owner(&claims.tenant.0)
+            ::idem_runtime::__private::ScopeKey::of(&claims.tenant.0)
         }
         fn call<'t>(
             tx: &'t mut Self::Handle,
@@ -51,5 +51,5 @@ async fn transfer(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    call.run::<TransferOperation>().await
+    ::idem_runtime::__private::run::<TransferOperation>(call).await
 }

@@ -65,7 +65,7 @@ pub async fn create_order(
             prefix: &<Self::Args as ::shop::idem::__private::Split>::Prefix,
         ) -> ::shop::idem::__private::ScopeKey {
             let account = &prefix.0;
-            ::shop::idem::__private::owner(account)
+            ::shop::idem::__private::ScopeKey::of(account)
         }
         fn call<'t>(
             tx: &'t mut Self::Handle,
@@ -106,13 +106,22 @@ pub async fn create_order(
             }
         }
     }
-    ::shop::idem::__private::assert_store::<AppState<Live, Metrics>, Tx<Postgres>>();
-    ::shop::idem::__private::assert_parts::<Account, AppState<Live, Metrics>>();
-    ::shop::idem::__private::assert_parts::<State<Pricing>, AppState<Live, Metrics>>();
-    ::shop::idem::__private::assert_request::<
-        Json<NewOrder>,
+    let _ = <AppState<
+        Live,
+        Metrics,
+    > as ::shop::idem::__private::HasIdempotency<
+        <Tx<Postgres> as ::shop::idem::__private::Handle>::Db,
+    >>::idempotency;
+    let _ = <Account as ::shop::idem::__private::FromRequestParts<
         AppState<Live, Metrics>,
-        _,
-    >();
-    call.run::<CreateOrderOperation>().await
+    >>::from_request_parts;
+    let _ = <State<
+        Pricing,
+    > as ::shop::idem::__private::FromRequestParts<
+        AppState<Live, Metrics>,
+    >>::from_request_parts;
+    let _ = <Json<
+        NewOrder,
+    > as ::shop::idem::__private::FromRequest<AppState<Live, Metrics>, _>>::from_request;
+    ::shop::idem::__private::run::<CreateOrderOperation>(call).await
 }

@@ -51,7 +51,7 @@ where
             prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
         ) -> ::idem_runtime::__private::ScopeKey {
             let account = &prefix.0;
-            ::idem_runtime::__private::owner(account)
+            ::idem_runtime::__private::ScopeKey::of(account)
         }
         fn call<'t>(
             tx: &'t mut Self::Handle,
@@ -66,5 +66,5 @@ where
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    call.run::<CreateOperation<R, N>>().await
+    ::idem_runtime::__private::run::<CreateOperation<R, N>>(call).await
 }

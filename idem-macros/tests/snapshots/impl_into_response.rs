@@ -29,7 +29,7 @@ async fn create(
             prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
         ) -> ::idem_runtime::__private::ScopeKey {
             let account = &prefix.0;
-            ::idem_runtime::__private::owner(account)
+            ::idem_runtime::__private::ScopeKey::of(account)
         }
         fn call<'t>(
             tx: &'t mut Self::Handle,
@@ -52,5 +52,5 @@ async fn create(
             out
         }
     }
-    call.run::<CreateOperation>().await
+    ::idem_runtime::__private::run::<CreateOperation>(call).await
 }

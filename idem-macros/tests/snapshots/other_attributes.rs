@@ -33,7 +33,7 @@ async fn create(
             prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
         ) -> ::idem_runtime::__private::ScopeKey {
             let account = &prefix.0;
-            ::idem_runtime::__private::owner(account)
+            ::idem_runtime::__private::ScopeKey::of(account)
         }
         fn call<'t>(
             tx: &'t mut Self::Handle,
@@ -48,5 +48,5 @@ async fn create(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    call.run::<CreateOperation>().await
+    ::idem_runtime::__private::run::<CreateOperation>(call).await
 }

@@ -41,7 +41,7 @@ pub async fn create_order(
             prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
         ) -> ::idem_runtime::__private::ScopeKey {
             let account = &prefix.0;
-            ::idem_runtime::__private::owner(account)
+            ::idem_runtime::__private::ScopeKey::of(account)
         }
         fn call<'t>(
             tx: &'t mut Self::Handle,
@@ -56,5 +56,5 @@ pub async fn create_order(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    call.run::<CreateOrderOperation>().await
+    ::idem_runtime::__private::run::<CreateOrderOperation>(call).await
 }

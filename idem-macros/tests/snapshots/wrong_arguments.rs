@@ -58,5 +58,5 @@ pub async fn create_order(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    call.run::<CreateOrderOperation>().await
+    ::idem_runtime::__private::run::<CreateOrderOperation>(call).await
 }
