@@ -76,7 +76,12 @@ struct Watch {
     refused: AtomicBool,
     /// The transaction was rolled back under us, by the handler or by SQLite.
     rolled_back: AtomicBool,
+    /// A statement that a dropped future left running is to end.
+    stop: AtomicBool,
 }
+
+/// After how many steps of SQLite's machine a running statement looks whether it is to end.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
 /// One transaction, watched.
 #[derive(Debug)]
@@ -117,7 +122,10 @@ impl Backend for Sqlite {
         Manager::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str())).await?;
         let watch = Arc::new(Watch::default());
         let mut locked = connection.lock_handle().await?;
-        let (on_commit, on_rollback) = (watch.clone(), watch.clone());
+        let (on_commit, on_rollback, on_progress) = (watch.clone(), watch.clone(), watch.clone());
+        locked.set_progress_handler(STEPS_BETWEEN_LOOKS, move || {
+            !on_progress.stop.load(Ordering::SeqCst)
+        });
         locked.set_commit_hook(move || {
             let refuse = on_commit.armed.load(Ordering::SeqCst);
             on_commit.refused.fetch_or(refuse, Ordering::SeqCst);
@@ -196,11 +204,12 @@ impl Backend for Sqlite {
     }
 
     fn is_spoiled(session: &Session) -> bool {
-        // sqlx still counts the transaction that is gone.
-        session.ended()
+        // sqlx still counts the transaction that is gone; a stopped connection stops its next user too.
+        session.ended() || session.watch.stop.load(Ordering::SeqCst)
     }
 
-    async fn cancel(_: &Pool<Self>, _: &Session) -> sqlx::Result<()> {
+    async fn cancel(_: &Pool<Self>, session: &Session) -> sqlx::Result<()> {
+        session.watch.stop.store(true, Ordering::SeqCst);
         Ok(())
     }
 
