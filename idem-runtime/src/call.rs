@@ -304,10 +304,8 @@ pub type Prepare<H> =
     Box<dyn FnMut(Parts, Bytes) -> BoxFuture<'static, Result<Ready<H>, Response>> + Send>;
 
 /// Builds the answer of a replay again.
-pub type Rebuild<DB> = for<'c> fn(
-    &'c mut <DB as Database>::Connection,
-    &'c Replay,
-) -> BoxFuture<'c, Option<Response>>;
+pub type Rebuild<DB> =
+    for<'c> fn(&'c mut <DB as Database>::Connection, &'c Replay) -> BoxFuture<'c, Option<Response>>;
 
 /// A closure that is boxed by a cast is not higher-ranked; one that meets this bound is.
 fn ready<H, F>(call: F) -> Ready<H>

@@ -1,6 +1,9 @@
 //! Idempotent axum handlers.
 
-#![cfg_attr(not(any(feature = "postgres", feature = "sqlite", feature = "mysql")), allow(dead_code, unused))]
+#![cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
+    allow(dead_code, unused)
+)]
 #![deny(missing_docs)]
 
 extern crate self as idem_runtime;
@@ -12,6 +15,7 @@ mod atomic;
 mod backend;
 mod call;
 mod cipher;
+mod detach;
 mod digest;
 mod faults;
 mod filter;

@@ -131,9 +131,8 @@ pub trait Backend: Database + sealed::Sealed {
 
     /// Applies the migrations that are missing, one process at a time.
     #[doc(hidden)]
-    fn migrate(
-        connection: &mut Self::Connection,
-    ) -> impl Future<Output = sqlx::Result<i64>> + Send;
+    fn migrate(connection: &mut Self::Connection)
+    -> impl Future<Output = sqlx::Result<i64>> + Send;
 
     /// The version of the schema in the database; `None` where there is none.
     #[doc(hidden)]
@@ -418,7 +417,10 @@ fn millis(duration: Duration) -> i64 {
 pub(crate) fn schema<DB: Backend>() -> String {
     let mut script = String::new();
     for (version, migration) in (1..).zip(DB::MIGRATIONS) {
-        script.push_str(&format!("-- idem schema, version {version}\n{}\n\n", migration.trim()));
+        script.push_str(&format!(
+            "-- idem schema, version {version}\n{}\n\n",
+            migration.trim()
+        ));
     }
     script.push_str(&format!(
         "INSERT INTO idem_schema (version) VALUES ({});\n",

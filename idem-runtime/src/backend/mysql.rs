@@ -123,7 +123,11 @@ const CLAIM_MARIADB: &str = claim!(
     concat!("RETURNING ", columns!())
 );
 const CLAIM_MYSQL: &str = claim!("", "");
-const CLAIM_MYSQL_LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys WHERE id = ? FOR UPDATE");
+const CLAIM_MYSQL_LOOK: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM idem_keys WHERE id = ? FOR UPDATE"
+);
 
 const COMPLETE: &str = "\
     UPDATE idem_keys SET state = 1, status = ?, headers = ?, body = ?, sealed = ?, resources = ?, \
@@ -201,9 +205,11 @@ impl Backend for MySql {
         claim: &Claim<'_>,
     ) -> sqlx::Result<Claimed> {
         let claimed = match session.flavour {
-            Flavour::MariaDb => bind_claim(sqlx::query(CLAIM_MARIADB), claim)
-                .fetch_one(&mut *connection)
-                .await,
+            Flavour::MariaDb => {
+                bind_claim(sqlx::query(CLAIM_MARIADB), claim)
+                    .fetch_one(&mut *connection)
+                    .await
+            }
             Flavour::MySql => claim_mysql(&mut *connection, claim).await,
         };
         let row = match claimed {
@@ -244,7 +250,11 @@ impl Backend for MySql {
             .bind(answer.resources.map(str::as_bytes))
             .bind(now)
             .bind(expires_at)
-            .bind(answer.retention_millis().map(|keep| now.saturating_add(keep)))
+            .bind(
+                answer
+                    .retention_millis()
+                    .map(|keep| now.saturating_add(keep)),
+            )
             .bind(claim.id.as_bytes().as_slice())
             .bind(claim.owner.as_slice())
             .execute(connection)
@@ -285,10 +295,7 @@ impl Backend for MySql {
         Ok(())
     }
 
-    async fn look(
-        connection: &mut MySqlConnection,
-        id: &RecordId,
-    ) -> sqlx::Result<Option<Record>> {
+    async fn look(connection: &mut MySqlConnection, id: &RecordId) -> sqlx::Result<Option<Record>> {
         sqlx::query(LOOK)
             .bind(id.as_bytes().as_slice())
             .fetch_optional(connection)
@@ -313,7 +320,9 @@ impl Backend for MySql {
                 .execute(&mut *connection)
                 .await
             {
-                Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Ok(None),
+                Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
+                    return Ok(None);
+                }
                 inserted => inserted?,
             };
         }
@@ -420,7 +429,10 @@ impl Backend for MySql {
         .await?;
         Ok(ErasedBatch {
             erased: done.rows_affected(),
-            kept: super::kept(page.iter().map(|(_, owner, state)| (&owner[..], *state)), scope),
+            kept: super::kept(
+                page.iter().map(|(_, owner, state)| (&owner[..], *state)),
+                scope,
+            ),
             last: RecordId::from_slice(last),
         })
     }

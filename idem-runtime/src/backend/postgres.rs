@@ -32,7 +32,7 @@ macro_rules! columns {
     () => {
         "r.state, r.owner, r.fingerprint_version, r.fingerprint, r.fingerprint_options, r.status, \
          r.headers, r.body, r.sealed, r.resources, \
-         (extract(epoch FROM r.expires_at) * 1000)::bigint AS expires_ms, \
+         (date_part('epoch', r.expires_at) * 1000)::bigint AS expires_ms, \
          CASE WHEN r.expires_at IS NULL OR r.expires_at > statement_timestamp() THEN 0 \
               WHEN r.retain_until > statement_timestamp() THEN 1 ELSE 2 END AS standing"
     };
@@ -78,7 +78,7 @@ macro_rules! insert {
                 completed_at = excluded.completed_at, expires_at = excluded.expires_at, \
                 retain_until = excluded.retain_until \
               WHERE k.state = 1 AND k.retain_until <= statement_timestamp() \
-             RETURNING (extract(epoch FROM expires_at) * 1000)::bigint"
+             RETURNING (date_part('epoch', expires_at) * 1000)::bigint"
         )
     };
 }
@@ -147,10 +147,15 @@ impl Backend for Postgres {
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
-        let stored: Option<Option<i64>> = bind(sqlx::query_scalar(COMPLETE), claim, answer, State::Completed)
-            .bind(session.transaction.as_deref())
-            .fetch_optional(&mut *connection)
-            .await?;
+        let stored: Option<Option<i64>> = bind(
+            sqlx::query_scalar(COMPLETE),
+            claim,
+            answer,
+            State::Completed,
+        )
+        .bind(session.transaction.as_deref())
+        .fetch_optional(&mut *connection)
+        .await?;
         Ok(match stored {
             Some(expires_at) => Completed::Stored(Stored { expires_at }),
             None => match Self::state(connection, session, Some(claim)).await? {
@@ -196,10 +201,7 @@ impl Backend for Postgres {
         Ok(())
     }
 
-    async fn look(
-        connection: &mut PgConnection,
-        id: &RecordId,
-    ) -> sqlx::Result<Option<Record>> {
+    async fn look(connection: &mut PgConnection, id: &RecordId) -> sqlx::Result<Option<Record>> {
         sqlx::query(LOOK)
             .bind(id.as_bytes().as_slice())
             .fetch_optional(connection)
@@ -215,9 +217,10 @@ impl Backend for Postgres {
         state: State,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Option<Stored>> {
-        let stored: Option<Option<i64>> = bind(sqlx::query_scalar(SETTLE_ALONE), claim, answer, state)
-            .fetch_optional(connection)
-            .await?;
+        let stored: Option<Option<i64>> =
+            bind(sqlx::query_scalar(SETTLE_ALONE), claim, answer, state)
+                .fetch_optional(connection)
+                .await?;
         Ok(stored.map(|expires_at| Stored { expires_at }))
     }
 
@@ -236,7 +239,10 @@ impl Backend for Postgres {
             .fetch_one(&mut *transaction)
             .await?;
         let mut version = found.unwrap_or(0);
-        for migration in Self::MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0)) {
+        for migration in Self::MIGRATIONS
+            .iter()
+            .skip(usize::try_from(version).unwrap_or(0))
+        {
             version += 1;
             transaction.execute(AssertSqlSafe(*migration)).await?;
             sqlx::query("INSERT INTO idem_schema (version) VALUES ($1)")
