@@ -25,9 +25,12 @@ mod options;
 pub mod problem;
 mod replay;
 pub mod response;
+mod retention;
 pub mod scope;
 mod settle;
 pub mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod tx;
 
 pub use backend::{Backend, Isolation};
@@ -39,6 +42,7 @@ pub use idempotency::{Idempotency, IdempotencyBuilder, StartupError};
 pub use key::IdempotencyKey;
 pub use operation::{Errors, Expired, InFlight, KeyRequirement, KeySpace, Spec};
 pub use replay::Replay;
+pub use retention::{Erased, RetentionError, Sweeper, SweeperHandle, Swept};
 pub use scope::Scope;
 pub use settle::{Disposition, ErrorKind};
 pub use tx::{Handle, Tx};
