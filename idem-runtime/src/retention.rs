@@ -152,10 +152,15 @@ impl<DB: Backend> Idempotency<DB> {
                 }
             }
         });
-        task.await.unwrap_or(Err(RetentionError::Interrupted(doing)))
+        task.await
+            .unwrap_or(Err(RetentionError::Interrupted(doing)))
     }
 
-    async fn batch_once<T, F>(&self, doing: &'static str, statement: &F) -> Result<T, RetentionError>
+    async fn batch_once<T, F>(
+        &self,
+        doing: &'static str,
+        statement: &F,
+    ) -> Result<T, RetentionError>
     where
         F: for<'c> Fn(&'c mut DB::Connection) -> BoxFuture<'c, sqlx::Result<T>>,
     {

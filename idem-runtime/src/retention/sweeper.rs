@@ -28,7 +28,6 @@ impl<DB: Backend> Idempotency<DB> {
     /// sweeper.stop().await;
     /// # }
     /// ```
-    #[must_use]
     pub fn sweeper(&self) -> Sweeper<DB> {
         Sweeper {
             idempotency: self.clone(),
@@ -142,7 +141,11 @@ impl<DB: Backend> Sweeper<DB> {
     async fn rounds(&self, stop: &CancellationToken) {
         let mut delay = self.every.mul_f64(fastrand::f64());
         let mut failures = 0_u32;
-        while stop.run_until_cancelled(tokio::time::sleep(delay)).await.is_some() {
+        while stop
+            .run_until_cancelled(tokio::time::sleep(delay))
+            .await
+            .is_some()
+        {
             match self.round(stop).await {
                 Ok(_) => failures = 0,
                 Err(error) if error.is_of_closed_pool() => {
@@ -170,7 +173,11 @@ impl<DB: Backend> Sweeper<DB> {
         let started = Instant::now();
         let mut swept = Swept::default();
         let done = self.sweep(stop, &mut swept).await;
-        let Swept { answers, records, batches } = swept;
+        let Swept {
+            answers,
+            records,
+            batches,
+        } = swept;
         macro_rules! event {
             ($level:ident) => {
                 tracing::$level!(
@@ -192,7 +199,11 @@ impl<DB: Backend> Sweeper<DB> {
     }
 
     /// Answers first: a record whose retention ends meanwhile is then deleted in the same round.
-    async fn sweep(&self, stop: &CancellationToken, swept: &mut Swept) -> Result<(), RetentionError> {
+    async fn sweep(
+        &self,
+        stop: &CancellationToken,
+        swept: &mut Swept,
+    ) -> Result<(), RetentionError> {
         let batch = self.batch;
         while !stop.is_cancelled() {
             let answers = self
