@@ -130,6 +130,8 @@ impl ScopePath {
         if self.members.is_empty() {
             return parse_quote!(#root);
         }
+        // of the macro, so that rustc offers no replacement for the whole literal
+        let span = Span::call_site().located_at(self.literal.span());
         let members = self.members.iter().map(|member| match member {
             Member::Named(name) => Member::Named(raw_if_keyword(name, span)),
             Member::Unnamed(index) => Member::Unnamed(Index {

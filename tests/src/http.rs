@@ -24,6 +24,8 @@ impl Client {
     pub fn new(address: std::net::SocketAddr) -> Client {
         let inner = reqwest::Client::builder()
             .no_proxy()
+            // A connection for each request: one that the server has just closed is never taken again.
+            .pool_max_idle_per_host(0)
             .redirect(reqwest::redirect::Policy::none())
             .timeout(Duration::from_secs(60))
             .build()

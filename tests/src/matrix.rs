@@ -7,10 +7,13 @@
 #[macro_export]
 macro_rules! on_every_backend {
     (on [$($module:ident = $backend:ident),*]; $($cases:tt)*) => {
-        $( $crate::on_every_backend!(@module $module $backend $($cases)*); )*
+        $crate::on_every_backend!(@each [$($module = $backend),*] [$($cases)*]);
+    };
+    (@each [$($module:ident = $backend:ident),*] $cases:tt) => {
+        $( $crate::on_every_backend!(@module $module $backend $cases); )*
     };
     (@module $module:ident $backend:ident
-        $($case:ident $([$($name:literal = $value:literal),* $(,)?])?),* $(,)?
+        [$($case:ident $([$($name:literal = $value:literal),* $(,)?])?),* $(,)?]
     ) => {
         mod $module {
             $(
@@ -28,8 +31,7 @@ macro_rules! on_every_backend {
     };
     ($($cases:tt)*) => {
         $crate::on_every_backend!(
-            on [postgres = Postgres, sqlite = Sqlite, mysql = MySql];
-            $($cases)*
+            @each [postgres = Postgres, sqlite = Sqlite, mysql = MySql] [$($cases)*]
         );
     };
 }

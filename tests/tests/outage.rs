@@ -247,9 +247,6 @@ impl Drop for OwnServers {
 
 /// A stopped server still accepts connections, and never answers: the worst kind of outage.
 async fn a_database_that_is_really_stopped_is_away(backend: Backend) {
-    if !is_full() {
-        return;
-    }
     let servers = OwnServers::start();
     let (url, id) = match backend {
         Backend::Postgres => ("IDEM_POSTGRES_URL", "IDEM_POSTGRES_PID"),
@@ -280,7 +277,6 @@ macro_rules! outages {
             a_lost_commit_runs_again_or_is_told_to,
             an_outcome_that_cannot_be_read_asks_for_the_same_key,
             connections_that_break_under_a_handler_leave_one_effect,
-            a_database_that_is_really_stopped_is_away,
         );)*
     };
     (@cases $module:ident $backend:ident $($case:ident,)*) => {
@@ -298,4 +294,20 @@ macro_rules! outages {
 outages! {
     postgres: Postgres;
     mysql: MySql;
+}
+
+mod stopped {
+    use super::Backend;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "starts servers of its own: tests/run --full"]
+    async fn a_postgres_that_is_really_stopped_is_away() {
+        super::a_database_that_is_really_stopped_is_away(Backend::Postgres).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "starts servers of its own: tests/run --full"]
+    async fn a_mariadb_that_is_really_stopped_is_away() {
+        super::a_database_that_is_really_stopped_is_away(Backend::MySql).await;
+    }
 }

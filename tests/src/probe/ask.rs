@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     Deadlock,
     /// End the transaction with a statement of its own.
     RawCommit,
+    /// Run a statement that takes many seconds.
+    SlowStatement,
     /// Write through a pool that a static holds.
     StaticPool,
 }
@@ -81,6 +83,7 @@ fn fault(value: &str) -> Option<Fault> {
         "serialization" => Fault::Serialization,
         "serialization-always" => Fault::SerializationAlways,
         "deadlock" => Fault::Deadlock,
+        "slow-statement" => Fault::SlowStatement,
         "raw-commit" => Fault::RawCommit,
         "static-pool" => Fault::StaticPool,
         _ => return None,

@@ -75,6 +75,9 @@ pub(crate) trait Business: Database {
         connection: &mut Self::Connection,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
+    /// Takes many seconds.
+    fn dawdle(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send;
+
     /// A pool that a static holds, as careless code has one.
     fn static_pool() -> &'static std::sync::OnceLock<Pool<Self>>;
 }
@@ -129,13 +132,13 @@ pub(crate) async fn act<DB: Business>(
             assert!(swallowed.is_err(), "the violation is one");
         }
         Some(Fault::Deferred) => DB::violate_later(connection).await?,
-        Some(fault @ (Fault::Serialization | Fault::Deadlock)) => {
-            if attempt == 1 {
-                DB::conflict(connection, fault).await?;
-            }
+        Some(fault @ (Fault::Serialization | Fault::Deadlock)) if attempt == 1 => {
+            DB::conflict(connection, fault).await?;
         }
+        Some(Fault::Serialization | Fault::Deadlock) => {}
         Some(fault @ Fault::SerializationAlways) => DB::conflict(connection, fault).await?,
         Some(Fault::RawCommit) => DB::end_transaction(connection).await?,
+        Some(Fault::SlowStatement) => DB::dawdle(connection).await?,
         Some(Fault::StaticPool) => {
             let pool = DB::static_pool().get().expect("set before serving");
             let mut other = pool.acquire().await?;

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use idem_runtime::problem::UriReference;
 use idem_runtime::{Backend, Idempotency};
 use serde::Deserialize;
 use serde_json::json;
@@ -60,14 +61,15 @@ impl<DB: Backend + Business> App<DB> {
             .set(pool.clone())
             .expect("one application a process");
         DB::create_tables(&pool).await?;
-        let mut builder = Idempotency::builder(pool);
+        let status = UriReference::parse("/operations")?;
+        let mut builder = Idempotency::builder(pool).status_link(status);
         if let Some(wait) = config.wait {
             builder = builder.wait(wait);
         }
         if let Some(limit) = config.max_in_flight {
             builder = builder.max_in_flight(limit);
         }
-        let idempotency = builder.build();
+        let idempotency = builder.build()?;
         idempotency.migrate().await?;
         Ok(App {
             idempotency,

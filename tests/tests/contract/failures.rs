@@ -1,9 +1,12 @@
 //! What becomes of a key whose handler failed.
 
+use std::time::{Duration, Instant};
+
 use idem_tests::application::Fixture;
 use idem_tests::http::{Call, fresh_key};
 use idem_tests::on_every_backend;
 use idem_tests::servers::Backend;
+use idem_tests::wait::until;
 
 on_every_backend! {
     an_ok_of_500_and_above_is_rolled_back_and_released,
@@ -13,6 +16,7 @@ on_every_backend! {
     an_error_type_decides_what_its_errors_leave,
     a_panic_is_an_answer_and_releases_the_key,
     a_handler_past_its_timeout_is_rolled_back_and_released,
+    a_statement_past_the_timeout_is_stopped_and_released,
     a_swallowed_sql_error_never_loses_an_acknowledged_effect,
     a_handler_that_ends_the_transaction_is_found_out,
     a_handler_that_uses_another_connection_is_found_out,
@@ -106,6 +110,22 @@ async fn a_handler_past_its_timeout_is_rolled_back_and_released(app: &Fixture) {
     assert_released(app, &key, &call).await;
 }
 
+async fn a_statement_past_the_timeout_is_stopped_and_released(app: &Fixture) {
+    let key = fresh_key();
+    let call = app.with_key("/timeout", &key);
+    let start = Instant::now();
+    let slow = call.clone().asking("fault", "slow-statement").send().await;
+    slow.assert_problem(503, "idempotency-handler-timed-out");
+    let answered = start.elapsed();
+    assert!(answered < Duration::from_secs(5), "{answered:?}");
+    // Its locks are gone with it: the key can be used, long before the statement would have ended.
+    until("the key is free", Duration::from_secs(4), async || {
+        call.send().await.status == 201
+    })
+    .await;
+    assert_eq!(app.effects(&key).await, 1);
+}
+
 async fn a_swallowed_sql_error_never_loses_an_acknowledged_effect(app: &Fixture) {
     let key = fresh_key();
     let call = app.with_key("/effects", &key);
@@ -125,10 +145,12 @@ async fn a_handler_that_ends_the_transaction_is_found_out(app: &Fixture) {
     let key = fresh_key();
     let call = app.with_key("/effects", &key);
     let answer = call.clone().asking("fault", "raw-commit").send().await;
-    answer.assert_problem(500, "idempotency-transaction-ended");
     if app.database.backend() == Backend::Sqlite {
+        // The commit hook refused it, which rolled everything back.
+        answer.assert_problem(500, "idempotency-transaction-aborted");
         assert_released(app, &key, &call).await;
     } else {
+        answer.assert_problem(500, "idempotency-transaction-ended");
         let again = call.send().await;
         again.assert_problem(409, "idempotency-outcome-unknown");
         assert_eq!((app.effects(&key).await, app.entered(&key).await), (1, 1));

@@ -11,6 +11,7 @@ use idem_tests::wait::{PATIENCE, until};
 on_every_backend! {
     of_many_requests_with_one_key_one_has_an_effect,
     waiters_get_the_unstored_answer_of_a_request_that_failed,
+    clients_that_give_up_at_any_moment_leave_nothing_behind ["POOL_SIZE" = "3"],
     duplicates_of_a_slow_request_are_all_replays ["POOL_SIZE" = "5"],
 }
 
@@ -114,4 +115,24 @@ async fn duplicates_of_a_slow_request_leave_another_keys_latency(app: &Fixture) 
         busy < quiet + Duration::from_millis(200),
         "90th percentile: {quiet:?} alone, {busy:?} beside 200 duplicates"
     );
+}
+
+async fn clients_that_give_up_at_any_moment_leave_nothing_behind(app: &Fixture) {
+    let keys: Vec<String> = (0..150).map(|_| fresh_key()).collect();
+    for batch in keys.chunks(5) {
+        join_all(batch.iter().map(|key| {
+            let patience = Duration::from_micros(fastrand::u64(200..15_000));
+            let call = app.with_key("/effects", key).giving_up_after(patience);
+            async move { call.try_send().await.ok() }
+        }))
+        .await;
+    }
+    for key in &keys {
+        let answer = app.with_key("/effects", key).send().await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        assert_eq!(app.with_key("/effects", key).send().await.body, answer.body);
+    }
+    // What is written is committed: read past the pool, where an open transaction would hide it.
+    let rows = app.rows("alice").await.len();
+    assert_eq!(rows, keys.len());
 }

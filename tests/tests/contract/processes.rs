@@ -1,8 +1,13 @@
 //! Two processes on one database.
 
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
 use idem_tests::application::{Application, Setting};
-use idem_tests::http::fresh_key;
+use idem_tests::http::{Answer, fresh_key};
 use idem_tests::servers::{Backend, TestDatabase};
+use idem_tests::wait::{PATIENCE, until};
+use serde_json::json;
 
 /// Fires one key at both processes at once, round after round; each round has one effect.
 async fn two_processes_one_database(backend: Backend, isolation: &str, rounds: usize) {
@@ -34,7 +39,7 @@ async fn two_processes_one_database(backend: Backend, isolation: &str, rounds: u
             };
             assert!(agrees, "round {round}: {answer:?}");
         }
-        let first = |answer: &idem_tests::http::Answer| answer.status == 201 && !answer.is_replay();
+        let first = |answer: &Answer| answer.status == 201 && !answer.is_replay();
         assert!(
             !(first(&left_answer) && first(&right_answer)),
             "round {round}: two first uses"
@@ -50,6 +55,157 @@ async fn two_processes_one_database(backend: Backend, isolation: &str, rounds: u
     effects.sort();
     keys.sort();
     assert_eq!(effects, keys, "one effect each round, and no other");
+}
+
+/// Two processes on one database.
+struct Two {
+    one: Application,
+    other: Application,
+    /// Dropped last.
+    _database: TestDatabase,
+}
+
+impl Two {
+    async fn start(backend: Backend, environment: &[(&str, &str)]) -> Two {
+        let database = TestDatabase::create(backend).await;
+        let mut setting = Setting::of(database.url());
+        for (name, value) in environment {
+            setting = setting.with(name, value);
+        }
+        Two {
+            one: Application::start(&setting).await,
+            other: Application::start(&setting).await,
+            _database: database,
+        }
+    }
+
+    async fn running(&self, key: &str) {
+        until("the handler runs", PATIENCE, async || {
+            self.one.entered(key).await > 0
+        })
+        .await;
+    }
+}
+
+async fn a_replay_in_another_process_enters_no_handler(backend: Backend) {
+    let two = Two::start(backend, &[]).await;
+    let key = fresh_key();
+    let first = two.one.with_key("/effects", &key).send().await;
+    let call = two.other.with_key("/effects", &key);
+    call.send().await.assert_replays(&first);
+    let reused = call.json(&json!({"amount": 5})).send().await;
+    reused.assert_problem(422, "idempotency-key-reused");
+    assert_eq!(two.other.entered(&key).await, 0);
+}
+
+async fn a_failure_is_no_answer_once_another_process_has_one(backend: Backend) {
+    let two = Two::start(backend, &[]).await;
+    let key = fresh_key();
+    let first = two.one.with_key("/effects", &key).send().await;
+    assert_eq!(first.status, 201);
+    for (name, value) in [("err", "402"), ("status", "503"), ("fault", "panic")] {
+        let call = two.other.with_key("/effects", &key).asking(name, value);
+        call.send().await.assert_replays(&first);
+    }
+}
+
+async fn a_duplicate_in_another_process_waits_for_the_answer(backend: Backend) {
+    let two = Two::start(backend, &[]).await;
+    let key = fresh_key();
+    let slow = two.one.with_key("/effects", &key).asking("sleep-ms", 700);
+    let duplicate = async {
+        two.running(&key).await;
+        two.other.with_key("/effects", &key).send().await
+    };
+    let (first, second) = tokio::join!(slow.send(), duplicate);
+    assert_eq!(first.status, 201);
+    second.assert_replays(&first);
+    assert_eq!(two.other.entered(&key).await, 0);
+    assert_eq!(two.one.effects(&key).await, 1);
+}
+
+async fn a_strict_operation_refuses_a_duplicate_of_another_process_at_once(backend: Backend) {
+    let two = Two::start(backend, &[]).await;
+    let key = fresh_key();
+    let slow = two.one.with_key("/strict", &key).asking("sleep-ms", 2500);
+    let duplicate = async {
+        two.running(&key).await;
+        let start = Instant::now();
+        let answer = two.other.with_key("/strict", &key).send().await;
+        (answer, start.elapsed())
+    };
+    let (first, (told, elapsed)) = tokio::join!(slow.send(), duplicate);
+    assert_eq!(first.status, 201);
+    told.assert_problem(409, "idempotency-key-in-progress");
+    assert!(elapsed < Duration::from_millis(1000), "{elapsed:?}");
+    assert_eq!(two.other.entered(&key).await, 0);
+}
+
+/// The duplicates wait in the process that does not run the request.
+async fn duplicates_across_processes_leave_another_keys_latency(backend: Backend) {
+    let two = Two::start(backend, &[("POOL_SIZE", "5")]).await;
+    let key = fresh_key();
+    let slow = two.one.with_key("/effects", &key).asking("sleep-ms", 2000);
+    let duplicate = two.other.with_key("/effects", &key);
+    let storm = async {
+        two.running(&key).await;
+        join_all((0..100).map(|_| duplicate.send())).await
+    };
+    let others = async {
+        two.running(&key).await;
+        let mut slowest = Vec::new();
+        for _ in 0..40 {
+            let start = Instant::now();
+            let answer = two.other.effect("/effects").send().await;
+            assert_eq!(answer.status, 201, "{answer:?}");
+            slowest.push(start.elapsed());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        slowest.sort();
+        slowest[35]
+    };
+    let (first, answers, p90) = tokio::join!(slow.send(), storm, others);
+    assert_eq!(first.status, 201);
+    for answer in answers {
+        answer.assert_replays(&first);
+    }
+    assert_eq!(two.one.effects(&key).await, 1);
+    assert!(p90 < Duration::from_millis(300), "90th percentile: {p90:?}");
+}
+
+macro_rules! across_processes {
+    ($($module:ident: $backend:ident { $($case:ident,)* })*) => {
+        $(mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$case(super::Backend::$backend).await;
+                }
+            )*
+        })*
+    };
+}
+
+across_processes! {
+    postgres_two: Postgres {
+        a_replay_in_another_process_enters_no_handler,
+        a_failure_is_no_answer_once_another_process_has_one,
+        a_duplicate_in_another_process_waits_for_the_answer,
+        a_strict_operation_refuses_a_duplicate_of_another_process_at_once,
+        duplicates_across_processes_leave_another_keys_latency,
+    }
+    mysql_two: MySql {
+        a_replay_in_another_process_enters_no_handler,
+        a_failure_is_no_answer_once_another_process_has_one,
+        a_duplicate_in_another_process_waits_for_the_answer,
+        a_strict_operation_refuses_a_duplicate_of_another_process_at_once,
+        duplicates_across_processes_leave_another_keys_latency,
+    }
+    sqlite_two: Sqlite {
+        a_replay_in_another_process_enters_no_handler,
+        a_failure_is_no_answer_once_another_process_has_one,
+        a_duplicate_in_another_process_waits_for_the_answer,
+    }
 }
 
 macro_rules! two_processes {

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[path = "../support.rs"]
 mod support;
 use support::*;

@@ -1,9 +1,9 @@
+//! An alias of the transaction, the handle in any place, and handlers made by `macro_rules!`.
+#![deny(warnings)]
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! An alias of the transaction, the handle in any place, and handlers made by `macro_rules!`.
-#![deny(warnings)]
 
 type Db<'t> = &'t mut Tx<Sqlite>;
 type Transaction = Tx<Sqlite>;
@@ -55,8 +55,7 @@ macro_rules! whole_handler {
 whole_handler!(whole);
 
 macro_rules! passed_on {
-    ($(#[$attribute:meta])* $function:item) => {
-        $(#[$attribute])*
+    ($function:item) => {
         $function
     };
 }

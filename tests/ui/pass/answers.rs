@@ -1,8 +1,8 @@
+//! What a handler may return.
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! What a handler may return.
 
 #[idempotent(scope = "account")]
 async fn nothing(_tx: &mut Tx<Sqlite>, account: Account) {

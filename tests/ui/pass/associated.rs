@@ -1,8 +1,8 @@
+//! Associated functions, and functions in modules.
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! Associated functions, and functions in modules.
 
 struct Api;
 

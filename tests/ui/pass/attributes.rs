@@ -1,9 +1,9 @@
+//! Other attributes, above and below, and conditions on the handler and its arguments.
+#![deny(warnings)]
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! Other attributes, above and below, and conditions on the handler and its arguments.
-#![deny(warnings)]
 
 #[tracing::instrument(skip_all)]
 #[idempotent(scope = "account")]

@@ -1,8 +1,8 @@
+//! Scopes of every shape that can be derived.
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! Scopes of every shape that can be derived.
 
 use idem_runtime::scope::ScopeKey;
 use std::marker::PhantomData;

@@ -1,8 +1,8 @@
+//! Optional and fallible extractors, the last argument from the parts, and fifteen arguments.
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! Optional and fallible extractors, the last argument from the parts, and fifteen arguments.
 
 use axum::extract::{Extension, MatchedPath, OriginalUri, rejection::JsonRejection};
 use axum::http::{HeaderMap, Method, Uri, Version};

@@ -1,8 +1,8 @@
+//! Generic handlers: over a repository, and over a constant.
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! Generic handlers: over a repository, and over a constant.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
+//! A unit test of the user's own function: what it returns has its own type, not a response's.
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! A unit test of the user's own function: what it returns has its own type, not a response's.
 
 #[idempotent(scope = "account")]
 async fn create(

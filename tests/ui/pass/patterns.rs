@@ -1,9 +1,9 @@
+//! `mut`, destructured and raw bindings, and scopes inside of them.
+#![deny(warnings)]
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! `mut`, destructured and raw bindings, and scopes inside of them.
-#![deny(warnings)]
 
 #[derive(Clone, Scope)]
 struct Tenant {

@@ -1,8 +1,8 @@
+//! `FromRef` sub-states, tuples as answers, early returns, and `?` on an error of the user's own.
+
 #[path = "../support.rs"]
 mod support;
 use support::*;
-
-//! `FromRef` sub-states, tuples as answers, early returns, and `?` on an error of the user's own.
 
 #[idempotent(scope = "account", ttl = "48h", state = AppState)]
 async fn create(

@@ -101,6 +101,11 @@ impl Business for MySql {
         Ok(())
     }
 
+    async fn dawdle(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+        connection.execute("DO SLEEP(20)").await?;
+        Ok(())
+    }
+
     fn static_pool() -> &'static OnceLock<MySqlPool> {
         &POOL
     }

@@ -104,6 +104,11 @@ impl Business for Postgres {
         Ok(())
     }
 
+    async fn dawdle(connection: &mut PgConnection) -> sqlx::Result<()> {
+        connection.execute("SELECT pg_sleep(20)").await?;
+        Ok(())
+    }
+
     fn static_pool() -> &'static OnceLock<PgPool> {
         &POOL
     }

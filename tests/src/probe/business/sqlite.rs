@@ -91,6 +91,17 @@ impl Business for Sqlite {
         Ok(())
     }
 
+    async fn dawdle(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+        connection
+            .execute(
+                "WITH RECURSIVE numbers (n) AS (
+                     SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 200000000)
+                 SELECT count(*) FROM numbers",
+            )
+            .await?;
+        Ok(())
+    }
+
     fn static_pool() -> &'static OnceLock<SqlitePool> {
         &POOL
     }

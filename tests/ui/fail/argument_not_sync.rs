@@ -1,0 +1,24 @@
+#![allow(unused)]
+
+#[path = "../support.rs"]
+mod support;
+use support::*;
+
+use std::cell::Cell;
+
+struct Counter(Cell<u64>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Counter {
+    type Rejection = StatusCode;
+
+    async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, StatusCode> {
+        Ok(Counter(Cell::new(0)))
+    }
+}
+
+#[idempotent(scope = "account")]
+async fn create(tx: &mut Tx<Sqlite>, account: Account, counter: Counter, Json(new): Json<NewOrder>) -> StatusCode {
+    StatusCode::CREATED
+}
+
+fn main() {}
