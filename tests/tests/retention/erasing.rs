@@ -98,11 +98,19 @@ async fn an_erasure_waits_for_no_request_and_puts_none_off<DB: Tested>() {
     store.put(0, 1500, &LIVE).await;
     send(&service, "/slow/alice", "slow").await;
     store.let_all_expire().await;
-    // One request takes over an expired record, another makes a new one.
-    let slow = ["slow", "new"].map(|key| {
-        let service = service.clone();
-        tokio::spawn(async move { send(&service, "/slow/alice", key).await.status() })
-    });
+    // One request takes over an expired record, another makes a new one; SQLite has one writer.
+    let keys = if DB::SINGLE_WRITER {
+        &["slow"][..]
+    } else {
+        &["slow", "new"]
+    };
+    let slow = keys
+        .iter()
+        .map(|&key| {
+            let service = service.clone();
+            tokio::spawn(async move { send(&service, "/slow/alice", key).await.status() })
+        })
+        .collect::<Vec<_>>();
     tokio::time::sleep(Duration::from_millis(100)).await;
     let started = std::time::Instant::now();
     let erasure = async {
@@ -111,7 +119,7 @@ async fn an_erasure_waits_for_no_request_and_puts_none_off<DB: Tested>() {
     };
     let requests = async {
         for key in 0..60 {
-            let answer = send(&service, "/effects/bob", &format!("fresh {key}")).await;
+            let answer = send(&service, "/hasty/bob", &format!("fresh {key}")).await;
             assert_eq!(answer.status(), StatusCode::CREATED, "{key}");
         }
     };
@@ -124,5 +132,5 @@ async fn an_erasure_waits_for_no_request_and_puts_none_off<DB: Tested>() {
     for slow in slow {
         assert_eq!(slow.await.unwrap(), StatusCode::CREATED);
     }
-    assert_eq!(store.effects().await, 63);
+    assert_eq!(store.effects().await, 61 + keys.len() as i64);
 }

@@ -35,8 +35,8 @@ pub(crate) trait Tested: Backend {
     fn time(offset: i64) -> String;
     /// Bytes from hexadecimal.
     fn bytes(hex: &str) -> String;
-    /// A service whose handlers make one effect for each key: `/effects/{account}`, and
-    /// `/slow/{account}`, which takes a second.
+    /// A service whose handlers make one effect for each key: `/effects/{account}`,
+    /// `/hasty/{account}`, which waits for no other request, and `/slow/{account}`, which takes a second.
     fn service(idempotency: Idempotency<Self>) -> Router;
 }
 
@@ -65,7 +65,7 @@ macro_rules! tested {
                 savepoint.commit().await
             }
 
-            #[idempotent(scope = "account", in_flight = "reject")]
+            #[idempotent(scope = "account")]
             async fn quick(
                 tx: &mut Tx<Store>,
                 Path(account): Path<String>,
@@ -75,7 +75,18 @@ macro_rules! tested {
                 (StatusCode::CREATED, format!("an effect for {account}"))
             }
 
+            /// What is told 409 here was put off by something else than a request with its key.
             #[idempotent(scope = "account", in_flight = "reject")]
+            async fn hasty(
+                tx: &mut Tx<Store>,
+                Path(account): Path<String>,
+                _body: String,
+            ) -> (StatusCode, String) {
+                effect(tx).await.unwrap();
+                (StatusCode::CREATED, format!("a hasty effect for {account}"))
+            }
+
+            #[idempotent(scope = "account")]
             async fn slow(
                 tx: &mut Tx<Store>,
                 Path(account): Path<String>,
@@ -100,6 +111,7 @@ macro_rules! tested {
                 fn service(idempotency: Idempotency<Self>) -> Router {
                     Router::new()
                         .route("/effects/{account}", post(quick))
+                        .route("/hasty/{account}", post(hasty))
                         .route("/slow/{account}", post(slow))
                         .with_state(idempotency)
                 }

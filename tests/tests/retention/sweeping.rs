@@ -158,7 +158,7 @@ async fn a_sweep_puts_no_request_off<DB: Tested>() {
     // A duplicate of nothing is told 409 if the sweep holds the gap that its record goes to.
     let requests = async {
         for key in 0..60 {
-            let answer = send(&service, "/effects/bob", &format!("fresh {key}")).await;
+            let answer = send(&service, "/hasty/bob", &format!("fresh {key}")).await;
             assert_eq!(answer.status(), StatusCode::CREATED, "{key}");
         }
     };
