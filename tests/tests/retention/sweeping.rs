@@ -210,3 +210,58 @@ async fn a_sweeper_ends_with_its_shutdown_and_with_its_pool<DB: Tested>() {
         .unwrap();
     assert!(store.idempotency.sweeper().sweep_once().await.is_err());
 }
+
+/// PostgreSQL's block range index remembers the oldest expiry that each of its ranges ever had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_reads_little_where_swept_space_was_used_again() {
+    let store = Store::<sqlx::Postgres>::new().await;
+    let sweeper = store
+        .idempotency
+        .sweeper()
+        .batch(5000)
+        .pause(Duration::ZERO);
+    store.put(0, 20_000, &EXPIRED).await;
+    // Nothing is deleted in this one.
+    store.put(20_000, 100, &LIVE).await;
+    store
+        .database
+        .execute("VACUUM ANALYZE idem_keys")
+        .await
+        .unwrap();
+    assert_eq!(sweeper.sweep_once().await.unwrap().records, 20_000);
+    store
+        .database
+        .execute("VACUUM ANALYZE idem_keys")
+        .await
+        .unwrap();
+    store.put(30_000, 20_000, &LIVE).await;
+    store
+        .database
+        .execute("VACUUM ANALYZE idem_keys")
+        .await
+        .unwrap();
+    let pages = store
+        .database
+        .number("SELECT pg_relation_size('idem_keys') / 8192")
+        .await;
+    let mut connection = store.idempotency.pool().acquire().await.unwrap();
+    sqlx::query("SET enable_seqscan = off")
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    let plan: Vec<String> = sqlx::query_scalar(
+        "EXPLAIN (ANALYZE, COSTS OFF) SELECT ctid FROM idem_keys WHERE expires_at <= now()",
+    )
+    .fetch_all(&mut *connection)
+    .await
+    .unwrap();
+    let plan = plan.join("\n");
+    let read: i64 = plan.split_once("lossy=").map_or(0, |(_, rest)| {
+        rest.split_whitespace().next().unwrap().parse().unwrap()
+    });
+    assert!(plan.contains("idem_keys_expires_at"), "{plan}");
+    assert!(
+        pages > 384 && read <= 128,
+        "{read} of {pages} pages: {plan}"
+    );
+}
