@@ -22,9 +22,6 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-/// The table of the keys, in every database.
-pub(crate) const TABLE: &str = "idem_keys";
-
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
 pub trait Backend: Database + sealed::Sealed {
@@ -238,7 +235,7 @@ impl Answer<'_> {
 
 /// Headers and body, perhaps sealed by a cipher.
 #[derive(Debug)]
-pub struct Content<'a> {
+pub(crate) struct Content<'a> {
     pub(crate) headers: &'a [u8],
     pub(crate) body: &'a [u8],
     pub(crate) sealed: bool,
@@ -306,7 +303,7 @@ impl State {
 
 /// Where a record stands by the database's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub(crate) enum Standing {
     /// It answers.
     Live,
     /// Its `ttl` has passed; it is refused until its tombstone goes.
