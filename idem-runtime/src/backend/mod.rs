@@ -182,8 +182,8 @@ pub enum Isolation {
     Serializable,
 }
 
+#[cfg(feature = "mysql")]
 impl Isolation {
-    #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn as_sql(self) -> &'static str {
         match self {
             Self::ReadCommitted => "READ COMMITTED",
@@ -205,6 +205,7 @@ pub struct Claim<'a> {
     /// Drawn anew for each request: tells an attempt's own record from another's.
     pub(crate) owner: [u8; 16],
     /// The first integer of advisory locks.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
     pub(crate) lock_namespace: i32,
 }
 
