@@ -83,11 +83,7 @@ impl IntoResponse for Failed {
     }
 }
 
-async fn insert_order(
-    db: &mut PgConnection,
-    account: &str,
-    new: NewOrder,
-) -> sqlx::Result<Order> {
+async fn insert_order(db: &mut PgConnection, account: &str, new: NewOrder) -> sqlx::Result<Order> {
     let id = sqlx::query_scalar(
         "INSERT INTO orders (account, item, quantity) VALUES ($1, $2, $3) RETURNING id",
     )
@@ -207,7 +203,9 @@ fn request(path: &str, key: &str) -> Request<Body> {
         .header("authorization", "alice")
         .header("content-type", "application/json")
         .header("idempotency-key", key)
-        .body(Body::from(r#"{"item":"The Rust Programming Language","quantity":2}"#))
+        .body(Body::from(
+            r#"{"item":"The Rust Programming Language","quantity":2}"#,
+        ))
         .expect("a valid request")
 }
 
