@@ -219,7 +219,8 @@ impl OwnServers {
                 let (name, value) = line.split_once('=').expect("NAME=VALUE");
                 (name.to_owned(), value.to_owned())
             })
-            .collect();
+            .collect::<Vec<_>>();
+        assert_eq!(variables.len(), 4, "tests/run --serve did not start");
         OwnServers { script, variables }
     }
 
