@@ -26,13 +26,22 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
     let runtime = model.runtime.private();
     let name = &signature.ident;
     let (declared, used, bounds) = model.generics.split_for_impl();
-    let args = args_type(model, &runtime);
+    let args = args_type(model);
     let output = output_type(model, &runtime);
     let hidden = hidden_type(model);
     let implementation = implementation(model, &runtime, &args, &output);
     let checks = state_checks(model, &runtime);
     let call = local("call", name, Span::call_site());
-    let call_type = quote_spanned!(at(handle.span())=> #runtime::Call<#handle, #args>);
+    // what is wrong with the arguments together is blamed on their list
+    let list = at(signature.paren_token.span.join());
+    let call_type = {
+        let runtime = model.runtime.private_at(list);
+        quote_spanned!(list=> #runtime::Call<#handle, #args>)
+    };
+    let run = {
+        let runtime = model.runtime.private_at(list);
+        quote_spanned!(list=> #runtime::run::<#operation #used>(#call).await)
+    };
     quote! {
         #(#outer)*
         #visibility async fn #name #declared(
@@ -46,7 +55,7 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
             #hidden
             #implementation
             #checks
-            #runtime::run::<#operation #used>(#call).await
+            #run
         }
     }
 }
@@ -74,11 +83,13 @@ fn local(name: &str, function: &Ident, place: Span) -> Ident {
     }
 }
 
-fn args_type(model: &Model, runtime: &TokenStream) -> TokenStream {
+fn args_type(model: &Model) -> TokenStream {
     let arguments = &model.arguments;
-    let tuple = quote!((#(#arguments,)*));
+    let list = at(model.signature.paren_token.span.join());
+    let tuple = quote_spanned!(list=> (#(#arguments,)*));
     if model.all_parts {
-        quote!(#runtime::AllParts<#tuple>)
+        let runtime = model.runtime.private_at(list);
+        quote_spanned!(list=> #runtime::AllParts<#tuple>)
     } else {
         tuple
     }
@@ -129,9 +140,13 @@ fn implementation(
     let authorize = authorize(model, runtime);
     let replay = replay(model, runtime);
     // a generic parameter of an outer `impl` is blamed here
-    let header = quote_spanned!(at(model.signature.ident.span())=> impl #declared);
+    let name = at(model.signature.ident.span());
+    let header = {
+        let runtime = model.runtime.private_at(name);
+        quote_spanned!(name=> impl #declared #runtime::Operation for #operation #used #bounds)
+    };
     quote! {
-        #header #runtime::Operation for #operation #used #bounds {
+        #header {
             type Handle = #handle;
             type Args = #args;
             type Output = #output;
@@ -252,25 +267,18 @@ fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
 fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let state = model.args.state.as_ref()?;
     let handle = &model.handle;
-    let store = quote_spanned! {at(state.span())=>
-        let _ = <#state as #runtime::HasIdempotency<<#handle as #runtime::Handle>::Db>>::idempotency;
-    };
+    let store = quote_spanned!(at(state.span())=> #runtime::assert_store::<#state, #handle>(););
     let from_parts = if model.all_parts {
         model.arguments.len()
     } else {
         model.arguments.len().saturating_sub(1)
     };
-    // naming a trait's function asks for the trait, and for nothing that a message would have to explain
     let checks = model.arguments.iter().enumerate().map(|(index, ty)| {
         let place = at(ty.span());
         if index < from_parts {
-            quote_spanned! {place=>
-                let _ = <#ty as #runtime::FromRequestParts<#state>>::from_request_parts;
-            }
+            quote_spanned!(place=> #runtime::assert_parts::<#ty, #state>();)
         } else {
-            quote_spanned! {place=>
-                let _ = <#ty as #runtime::FromRequest<#state, _>>::from_request;
-            }
+            quote_spanned!(place=> #runtime::assert_request::<#ty, #state, _>();)
         }
     });
     Some(quote!(#store #(#checks)*))
