@@ -31,9 +31,8 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
     let hidden = hidden_type(model);
     let implementation = implementation(model, &runtime, &args, &output);
     let checks = state_checks(model, &runtime);
-    let call = local("call", name, Span::call_site());
-    // what is wrong with the arguments together is blamed on their list
-    let list = at(signature.paren_token.span.join());
+    let list = arguments_list(model);
+    let call = local("call", name, list);
     let call_type = {
         let runtime = model.runtime.private_at(list);
         quote_spanned!(list=> #runtime::Call<#handle, #args>)
@@ -83,9 +82,21 @@ fn local(name: &str, function: &Ident, place: Span) -> Ident {
     }
 }
 
+/// What is wrong with the arguments together is blamed on their list.
+fn arguments_list(model: &Model) -> Span {
+    at(model.signature.paren_token.span.join())
+}
+
+/// A reference to the arguments that are read before the body.
+fn prefix_type(model: &Model) -> TokenStream {
+    let list = arguments_list(model);
+    let runtime = model.runtime.private_at(list);
+    quote_spanned!(list=> &<Self::Args as #runtime::Split>::Prefix)
+}
+
 fn args_type(model: &Model) -> TokenStream {
     let arguments = &model.arguments;
-    let list = at(model.signature.paren_token.span.join());
+    let list = arguments_list(model);
     let tuple = quote_spanned!(list=> (#(#arguments,)*));
     if model.all_parts {
         let runtime = model.runtime.private_at(list);
@@ -145,19 +156,18 @@ fn implementation(
         let runtime = model.runtime.private_at(name);
         quote_spanned!(name=> impl #declared #runtime::Operation for #operation #used #bounds)
     };
-    quote! {
-        #header {
-            type Handle = #handle;
-            type Args = #args;
-            type Output = #output;
-            const SPEC: #runtime::Spec = #spec;
-            #scope
-            #call
-            fn settle(out: Self::Output) -> #runtime::Settled #settle
-            #authorize
-            #replay
-        }
-    }
+    let items = quote! {
+        type Handle = #handle;
+        type Args = #args;
+        type Output = #output;
+        const SPEC: #runtime::Spec = #spec;
+        #scope
+        #call
+        fn settle(out: Self::Output) -> #runtime::Settled #settle
+        #authorize
+        #replay
+    };
+    quote_spanned!(name=> #header { #items })
 }
 
 fn scope(model: &Model, runtime: &TokenStream) -> TokenStream {
@@ -174,8 +184,9 @@ fn scope(model: &Model, runtime: &TokenStream) -> TokenStream {
         }
         None => quote!(::core::unreachable!()),
     };
+    let prefix = prefix_type(model);
     quote! {
-        fn scope(prefix: &<Self::Args as #runtime::Split>::Prefix) -> #runtime::ScopeKey {
+        fn scope(prefix: #prefix) -> #runtime::ScopeKey {
             #body
         }
     }
@@ -237,10 +248,11 @@ fn authorize(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let members = model.arguments.len() - usize::from(!model.all_parts);
     let place = at(path.span());
     let indexes = (0..members).map(|member| index(member, place));
+    let prefix = prefix_type(model);
     let checked = quote_spanned!(place=> #runtime::authorized(#path(#(&prefix.#indexes),*).await));
     Some(quote_spanned! {place=>
         fn authorize(
-            prefix: &<Self::Args as #runtime::Split>::Prefix,
+            prefix: #prefix,
         ) -> impl ::core::future::Future<Output = ::core::result::Result<(), #runtime::Response>> + ::core::marker::Send {
             async move { #checked }
         }
