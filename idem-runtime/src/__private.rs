@@ -18,9 +18,7 @@ pub use crate::settle::{
 pub use crate::tx::Handle;
 
 /// Runs an operation. A function: where its operation is faulty, a method would be an error too.
-pub fn run<O: Operation>(
-    call: Call<O::Handle, O::Args>,
-) -> impl Future<Output = Answer<O>> + Send {
+pub fn run<O: Operation>(call: Call<O::Handle, O::Args>) -> impl Future<Output = Answer<O>> + Send {
     call.run::<O>()
 }
 

@@ -7,11 +7,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tracing::Instrument;
 
 use crate::atomic::{self, Attempt};
 use crate::backend::Backend;
 use crate::call::{Authorized, Rebuild};
+use crate::detach::Detached;
 use crate::faults::{self, Plant};
 use crate::fingerprint::{Fingerprint, FingerprintInput, FingerprintOptions};
 use crate::flight::{Follower, Joined, NoAnswer};
@@ -192,7 +192,7 @@ impl<DB: Backend> Ticket<DB> {
             drop(permit);
             response
         };
-        match self.spawn(attempt).await {
+        match self.detached(attempt).await {
             Ok(response) => {
                 self.emit(Signal::Unprotected);
                 response
@@ -251,7 +251,7 @@ impl<DB: Backend> Ticket<DB> {
             leader.land(Arc::new(finished.landed));
             finished.own
         };
-        let own = match self.spawn(task).await {
+        let own = match self.detached(task).await {
             Ok(own) => own,
             Err(_) => return self.refuse(&Problem::new(Code::StoreUnavailable)),
         };
@@ -266,15 +266,11 @@ impl<DB: Backend> Ticket<DB> {
     }
 
     /// Runs a future that no disconnect can drop.
-    async fn spawn<T: Send + 'static>(
+    fn detached<T: Send + 'static>(
         &self,
-        task: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, tokio::task::JoinError> {
-        self.idempotency
-            .shared
-            .tasks
-            .spawn(task.in_current_span())
-            .await
+        attempt: impl Future<Output = T> + Send + 'static,
+    ) -> Detached<T> {
+        Detached::new(&self.idempotency.shared.tasks, attempt)
     }
 
     fn permit(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
@@ -355,7 +351,8 @@ impl<DB: Backend> Ticket<DB> {
             .map_err(|_| Problem::new(Code::StoreUnavailable))?;
         let Some(rebuild) = self.rebuild else {
             // Stored by a handler that had `replay_with`, which this one has no more: the status is all.
-            return StoredResponse::empty(status).into_response(completed.expires_at)
+            return StoredResponse::empty(status)
+                .into_response(completed.expires_at)
                 .map_err(|_| Problem::new(Code::StoreUnavailable));
         };
         let limit = tokio::time::Instant::now() + settings.store_timeout;

@@ -1,6 +1,6 @@
 //! One transaction: claim → handler → stored answer → commit.
 //!
-//! Everything here runs in a task of its own, which no client's disconnect can drop.
+//! Everything here runs in a future that no disconnect of a client can drop (see `detach`).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -271,13 +271,17 @@ impl<DB: Backend> Attempt<DB> {
             self.alone(claim, State::Completed, &answer).await?;
             faults::point("planted.between");
             tx.commit().await.map_err(StoreError::Database)?;
-            return Ok(Step::Finished(self.accepted(&parcel, response, None, false)));
+            return Ok(Step::Finished(
+                self.accepted(&parcel, response, None, false),
+            ));
         }
         if faults::planted(Plant::AnswerAfter) {
             tx.commit().await.map_err(StoreError::Database)?;
             faults::point("planted.between");
             self.alone(claim, State::Completed, &answer).await?;
-            return Ok(Step::Finished(self.accepted(&parcel, response, None, false)));
+            return Ok(Step::Finished(
+                self.accepted(&parcel, response, None, false),
+            ));
         }
         faults::point("complete.before");
         let (connection, session) = tx.parts();
@@ -293,7 +297,9 @@ impl<DB: Backend> Attempt<DB> {
                 let _ = tx.rollback().await;
                 return Ok(Step::Finished(self.released(Code::TransactionAborted)));
             }
-            Ok(Completed::NotOpen(_)) => return self.ended(tx, claim, Code::TransactionEnded).await,
+            Ok(Completed::NotOpen(_)) => {
+                return self.ended(tx, claim, Code::TransactionEnded).await;
+            }
             Err(error) => {
                 let fault = backend::fault(&error);
                 let _ = tx.rollback().await;
@@ -355,12 +361,9 @@ impl<DB: Backend> Attempt<DB> {
             .await?;
         faults::point("reject.after");
         Ok(match stored {
-            Some(stored) => Step::Finished(self.accepted(
-                &parcel,
-                response,
-                stored.expires_at,
-                false,
-            )),
+            Some(stored) => {
+                Step::Finished(self.accepted(&parcel, response, stored.expires_at, false))
+            }
             None => Step::Conflict,
         })
     }
@@ -376,10 +379,10 @@ impl<DB: Backend> Attempt<DB> {
             return self.gone(tx, claim, ended).await;
         }
         let _ = timeout(CLEAN_UP, tx.rollback()).await;
-        if DB::LAST_LOOK {
-            if let Some(other) = self.look(&Vec::new(), true).await? {
-                return Ok(Step::Finished(other));
-            }
+        if DB::LAST_LOOK
+            && let Some(other) = self.look(&Vec::new(), true).await?
+        {
+            return Ok(Step::Finished(other));
         }
         Ok(Step::Finished(finished))
     }
@@ -416,12 +419,7 @@ impl<DB: Backend> Attempt<DB> {
     }
 
     /// Something may be durable that is not in the transaction: the key is kept, as unknown.
-    async fn ended(
-        &self,
-        tx: Tx<DB>,
-        claim: &Claim<'_>,
-        code: Code,
-    ) -> Result<Step, StoreError> {
+    async fn ended(&self, tx: Tx<DB>, claim: &Claim<'_>, code: Code) -> Result<Step, StoreError> {
         tracing::error!(
             target: "idem",
             operation = claim.operation,

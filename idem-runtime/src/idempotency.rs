@@ -412,7 +412,9 @@ pub(crate) enum StoreError {
 #[non_exhaustive]
 pub enum StartupError {
     /// The database is out of reach.
-    #[error("the idempotency store can't be reached ({0}); check the database URL and that the server runs")]
+    #[error(
+        "the idempotency store can't be reached ({0}); check the database URL and that the server runs"
+    )]
     Connect(#[source] sqlx::Error),
     /// The migration failed.
     #[error(
@@ -555,7 +557,9 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
     pub fn build(self) -> Result<Idempotency<DB>, StartupError> {
         let settings = &self.settings;
         let wrong = if settings.ttl <= settings.wait {
-            Some("`ttl` must be longer than `wait`: a duplicate that waited would find its answer expired")
+            Some(
+                "`ttl` must be longer than `wait`: a duplicate that waited would find its answer expired",
+            )
         } else if settings.timeout.is_zero() || settings.store_timeout.is_zero() {
             Some("`timeout` and `store_timeout` must be longer than zero")
         } else if settings.max_in_flight == 0 {

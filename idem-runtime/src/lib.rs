@@ -1,7 +1,14 @@
 //! Idempotent axum handlers.
 
-#![cfg_attr(not(any(feature = "postgres", feature = "sqlite", feature = "mysql")), allow(dead_code, unused))]
+#![cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
+    allow(dead_code, unused)
+)]
 #![deny(missing_docs)]
+#![allow(
+    clippy::result_large_err,
+    reason = "axum's own rejections are responses, and are made where they are answered"
+)]
 
 extern crate self as idem_runtime;
 
@@ -12,6 +19,7 @@ mod atomic;
 mod backend;
 mod call;
 mod cipher;
+mod detach;
 mod digest;
 mod faults;
 mod filter;
@@ -25,11 +33,12 @@ mod options;
 pub mod problem;
 mod replay;
 pub mod response;
+mod retention;
 pub mod scope;
 mod settle;
 pub mod telemetry;
 #[cfg(feature = "testing")]
-mod testing;
+pub mod testing;
 mod tx;
 
 pub use backend::{Backend, Isolation};
@@ -41,6 +50,7 @@ pub use idempotency::{Idempotency, IdempotencyBuilder, StartupError};
 pub use key::IdempotencyKey;
 pub use operation::{Errors, Expired, InFlight, KeyRequirement, KeySpace, Spec};
 pub use replay::Replay;
+pub use retention::{Erased, RetentionError, Sweeper, SweeperHandle, Swept};
 pub use scope::Scope;
 pub use settle::{Disposition, ErrorKind};
 pub use tx::{Handle, Tx};

@@ -52,7 +52,7 @@ pub enum ErrorKind {
 
 /// What becomes of a transaction and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// Commit, and store the answer.
     Commit,
     /// Roll back, and release the key or store the answer as the operation's `errors` says.
@@ -82,10 +82,7 @@ impl Settled {
         Self { fate, response }
     }
 
-    fn of<T, E>(
-        output: Result<T, E>,
-        fate: impl FnOnce(&E) -> Fate,
-    ) -> Self
+    fn of<T, E>(output: Result<T, E>, fate: impl FnOnce(&E) -> Fate) -> Self
     where
         Result<T, E>: IntoResponse,
     {
@@ -137,7 +134,10 @@ pub trait SettleSourced {
         Sourced
     }
 }
-impl<T, E: Error + 'static> SettleSourced for &&Outcome<Result<T, E>> where Result<T, E>: IntoResponse {}
+impl<T, E: Error + 'static> SettleSourced for &&Outcome<Result<T, E>> where
+    Result<T, E>: IntoResponse
+{
+}
 
 /// Third tier.
 pub trait SettlePlain {

@@ -15,7 +15,8 @@ struct Case {
 }
 
 fn upload(content_type: &str, body: &str) -> Fingerprint {
-    let content_type = HeaderValue::from_str(content_type).expect("a case's content type is a header value");
+    let content_type =
+        HeaderValue::from_str(content_type).expect("a case's content type is a header value");
     Fingerprint::compute(&FingerprintInput {
         method: &Method::POST,
         uri: &Uri::from_static("/upload"),
@@ -33,7 +34,10 @@ fn every_case_is_the_same_request_or_another_as_it_says() {
         .iter()
         .filter(|case| {
             let a = upload(&case.content_type, &case.a);
-            let b = upload(case.content_type_b.as_deref().unwrap_or(&case.content_type), &case.b);
+            let b = upload(
+                case.content_type_b.as_deref().unwrap_or(&case.content_type),
+                &case.b,
+            );
             (a == b) != case.same
         })
         .map(|case| &case.name[..])

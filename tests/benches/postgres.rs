@@ -83,11 +83,7 @@ impl IntoResponse for Failed {
     }
 }
 
-async fn insert_order(
-    db: &mut PgConnection,
-    account: &str,
-    new: NewOrder,
-) -> sqlx::Result<Order> {
+async fn insert_order(db: &mut PgConnection, account: &str, new: NewOrder) -> sqlx::Result<Order> {
     let id = sqlx::query_scalar(
         "INSERT INTO orders (account, item, quantity) VALUES ($1, $2, $3) RETURNING id",
     )
@@ -207,7 +203,9 @@ fn request(path: &str, key: &str) -> Request<Body> {
         .header("authorization", "alice")
         .header("content-type", "application/json")
         .header("idempotency-key", key)
-        .body(Body::from(r#"{"item":"The Rust Programming Language","quantity":2}"#))
+        .body(Body::from(
+            r#"{"item":"The Rust Programming Language","quantity":2}"#,
+        ))
         .expect("a valid request")
 }
 
@@ -304,6 +302,26 @@ async fn compare(app: &Router, name: &str, clients: usize, keys: Keys) {
     }
 }
 
+/// One contender alone, for a profiler: `PROFILE=/idem`, or `PROFILE=/idem?used` for replays.
+async fn profile(app: &Router, path: &'static str) {
+    const CLIENTS: usize = 8;
+    let (path, keys) = match path.strip_suffix("?used") {
+        Some(path) => (path, Keys::Used),
+        None => (path, Keys::Fresh),
+    };
+    for client in 0..CLIENTS {
+        for used in 0..USED {
+            send(app, path, &format!("used-{client}-{used}")).await;
+        }
+    }
+    for _ in 0..ROUNDS {
+        println!(
+            "{path}: {:.0} a second",
+            rate(app, path, CLIENTS, keys).await
+        );
+    }
+}
+
 async fn app(options: PgConnectOptions) -> Router {
     let pool = PgPoolOptions::new()
         .max_connections(40)
@@ -338,6 +356,9 @@ async fn main() {
     );
     println!("|---|---|---|---|---|---|---|");
     let direct = app(options).await;
+    if let Ok(path) = std::env::var("PROFILE") {
+        return profile(&direct, path.leak()).await;
+    }
     if !only_latency {
         for clients in [1, 8, 32] {
             compare(&direct, "first executions", clients, Keys::Fresh).await;

@@ -32,7 +32,7 @@ macro_rules! columns {
     () => {
         "r.state, r.owner, r.fingerprint_version, r.fingerprint, r.fingerprint_options, r.status, \
          r.headers, r.body, r.sealed, r.resources, \
-         (extract(epoch FROM r.expires_at) * 1000)::bigint AS expires_ms, \
+         (date_part('epoch', r.expires_at) * 1000)::bigint AS expires_ms, \
          CASE WHEN r.expires_at IS NULL OR r.expires_at > statement_timestamp() THEN 0 \
               WHEN r.retain_until > statement_timestamp() THEN 1 ELSE 2 END AS standing"
     };
@@ -78,7 +78,7 @@ macro_rules! insert {
                 completed_at = excluded.completed_at, expires_at = excluded.expires_at, \
                 retain_until = excluded.retain_until \
               WHERE k.state = 1 AND k.retain_until <= statement_timestamp() \
-             RETURNING (extract(epoch FROM expires_at) * 1000)::bigint"
+             RETURNING (date_part('epoch', expires_at) * 1000)::bigint"
         )
     };
 }
@@ -147,10 +147,15 @@ impl Backend for Postgres {
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
-        let stored: Option<Option<i64>> = bind(sqlx::query_scalar(COMPLETE), claim, answer, State::Completed)
-            .bind(session.transaction.as_deref())
-            .fetch_optional(&mut *connection)
-            .await?;
+        let stored: Option<Option<i64>> = bind(
+            sqlx::query_scalar(COMPLETE),
+            claim,
+            answer,
+            State::Completed,
+        )
+        .bind(session.transaction.as_deref())
+        .fetch_optional(&mut *connection)
+        .await?;
         Ok(match stored {
             Some(expires_at) => Completed::Stored(Stored { expires_at }),
             None => match Self::state(connection, session, Some(claim)).await? {
@@ -196,10 +201,7 @@ impl Backend for Postgres {
         Ok(())
     }
 
-    async fn look(
-        connection: &mut PgConnection,
-        id: &RecordId,
-    ) -> sqlx::Result<Option<Record>> {
+    async fn look(connection: &mut PgConnection, id: &RecordId) -> sqlx::Result<Option<Record>> {
         sqlx::query(LOOK)
             .bind(id.as_bytes().as_slice())
             .fetch_optional(connection)
@@ -215,9 +217,10 @@ impl Backend for Postgres {
         state: State,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Option<Stored>> {
-        let stored: Option<Option<i64>> = bind(sqlx::query_scalar(SETTLE_ALONE), claim, answer, state)
-            .fetch_optional(connection)
-            .await?;
+        let stored: Option<Option<i64>> =
+            bind(sqlx::query_scalar(SETTLE_ALONE), claim, answer, state)
+                .fetch_optional(connection)
+                .await?;
         Ok(stored.map(|expires_at| Stored { expires_at }))
     }
 
@@ -236,7 +239,10 @@ impl Backend for Postgres {
             .fetch_one(&mut *transaction)
             .await?;
         let mut version = found.unwrap_or(0);
-        for migration in Self::MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0)) {
+        for migration in Self::MIGRATIONS
+            .iter()
+            .skip(usize::try_from(version).unwrap_or(0))
+        {
             version += 1;
             transaction.execute(AssertSqlSafe(*migration)).await?;
             sqlx::query("INSERT INTO idem_schema (version) VALUES ($1)")
@@ -276,16 +282,20 @@ impl Backend for Postgres {
     }
 
     async fn delete_expired(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
-        sqlx::query(
-            "DELETE FROM idem_keys WHERE ctid = ANY (ARRAY( \
+        let ranges: Vec<(i64, i64)> = sqlx::query_as(
+            "WITH gone AS (DELETE FROM idem_keys WHERE ctid = ANY (ARRAY( \
                 SELECT ctid FROM idem_keys \
                  WHERE state = 1 AND expires_at <= now() AND retain_until <= now() \
-                 LIMIT $1 FOR UPDATE SKIP LOCKED))",
+                 LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ctid) \
+             SELECT (ctid::text::point)[0]::bigint / 128 * 128 AS block_range, count(*) FROM gone \
+              GROUP BY block_range ORDER BY count(*) DESC",
         )
         .bind(i64::from(batch))
-        .execute(connection)
-        .await
-        .map(|done| done.rows_affected())
+        .fetch_all(&mut *connection)
+        .await?;
+        summarize_again(connection, &ranges).await;
+        let deleted: i64 = ranges.iter().map(|(_, rows)| rows).sum();
+        Ok(u64::try_from(deleted).unwrap_or(0))
     }
 
     async fn erase_scope(
@@ -313,6 +323,39 @@ impl Backend for Postgres {
             kept: u64::try_from(row.try_get::<i64, _>(1)?).unwrap_or(0),
             last: last.and_then(|id| RecordId::from_slice(&id)),
         })
+    }
+}
+
+/// Block ranges that are summarized again after one batch, those with most deletions first.
+const RANGES: usize = 16;
+
+/// A block range index never forgets: once new records fill the space of deleted ones, each range still
+/// holds the oldest expiry that it ever had, and every sweep reads the whole table. So a range is
+/// summarized anew when its records were deleted. Only the table's owner may; without, and when a vacuum
+/// has the table, sweeps stay right and become slow. The time limit is below `deadlock_timeout`, after
+/// which waiting here would end an autovacuum.
+async fn summarize_again(connection: &mut PgConnection, ranges: &[(i64, i64)]) {
+    if ranges.is_empty() {
+        return;
+    }
+    let blocks: Vec<String> = ranges
+        .iter()
+        .take(RANGES)
+        .map(|(block, _)| block.to_string())
+        .collect();
+    // By the simple protocol: one transaction, which nothing leaves open.
+    let statements = format!(
+        "SET LOCAL lock_timeout = '100ms'; \
+         SELECT brin_desummarize_range('idem_keys_expires_at', block_range), \
+                brin_summarize_range('idem_keys_expires_at', block_range) \
+           FROM unnest('{{{}}}'::bigint[]) block_range",
+        blocks.join(",")
+    );
+    let done = sqlx::raw_sql(AssertSqlSafe(statements))
+        .execute(connection)
+        .await;
+    if let Err(error) = done {
+        tracing::debug!(target: "idem", %error, "the index of expiries could not be summarized again");
     }
 }
 

@@ -191,10 +191,7 @@ impl Backend for Sqlite {
         })
     }
 
-    async fn commit(
-        connection: &mut SqliteConnection,
-        session: &mut Session,
-    ) -> sqlx::Result<()> {
+    async fn commit(connection: &mut SqliteConnection, session: &mut Session) -> sqlx::Result<()> {
         session.watch.armed.store(false, Ordering::SeqCst);
         Manager::commit(connection).await
     }
@@ -325,7 +322,11 @@ impl Backend for Sqlite {
         .await?;
         Ok(ErasedBatch {
             erased: done.rows_affected(),
-            kept: super::kept(page.iter().map(|(_, owner, state)| (owner.as_bytes(), *state)), scope),
+            kept: super::kept(
+                page.iter()
+                    .map(|(_, owner, state)| (owner.as_bytes(), *state)),
+                scope,
+            ),
             last: RecordId::from_slice(last),
         })
     }

@@ -29,7 +29,7 @@ mod text;
 mod values;
 
 use block::Block;
-use names::{Layout, Name, NO_LAYOUT, Names};
+use names::{Layout, NO_LAYOUT, Name, Names};
 use output::{Object, Start};
 use pointer::NOWHERE;
 use values::{Values, tag};
@@ -70,7 +70,12 @@ pub(super) fn scan<'a>(body: &'a [u8], ignore: &'a Pointers) -> Option<Canonical
         scan.values.truncate(0);
         scan.values.tag(tag::IGNORED);
     }
-    Some(Canonical::new(scan.values, scan.names, scan.objects, scan.members))
+    Some(Canonical::new(
+        scan.values,
+        scan.names,
+        scan.objects,
+        scan.members,
+    ))
 }
 
 /// An array or object whose end has not been read yet.
@@ -178,7 +183,11 @@ impl Scan<'_> {
 
     #[inline(always)]
     fn skip_blanks(&self, at: usize) -> usize {
-        if self.peek(at) > b' ' { at } else { self.skip_run(at) }
+        if self.peek(at) > b' ' {
+            at
+        } else {
+            self.skip_run(at)
+        }
     }
 
     #[inline]
@@ -218,7 +227,13 @@ impl Scan<'_> {
             return Some(end + 1);
         }
         self.unescaped.clear();
-        let end = text::unescape(self.body, start, end, &mut self.unescaped, &mut self.beyond_ascii)?;
+        let end = text::unescape(
+            self.body,
+            start,
+            end,
+            &mut self.unescaped,
+            &mut self.beyond_ascii,
+        )?;
         self.values.string(&self.unescaped, 0, self.unescaped.len());
         Some(end + 1)
     }
@@ -238,7 +253,8 @@ impl Scan<'_> {
         if self.peek(at) != b':' {
             return None;
         }
-        self.open_members.push(Start::new(&self.values, &self.objects));
+        self.open_members
+            .push(Start::new(&self.values, &self.objects));
         Some(self.skip_blanks(at + 1))
     }
 
@@ -272,10 +288,17 @@ impl Scan<'_> {
 
     /// Lists the names that matched so far: from here on this object's names are read one by one.
     fn give_up_layout(&mut self) {
-        let Some(frame) = self.frames.last_mut() else { return };
+        let Some(frame) = self.frames.last_mut() else {
+            return;
+        };
         if frame.layout != NO_LAYOUT {
             let Layout { first, .. } = self.names.layout(frame.layout);
-            self.open_names.extend(self.names.slots(first, frame.next).iter().map(|slot| slot.name));
+            self.open_names.extend(
+                self.names
+                    .slots(first, frame.next)
+                    .iter()
+                    .map(|slot| slot.name),
+            );
             (frame.layout, frame.next, frame.last) = (NO_LAYOUT, 0, 0);
         }
     }
@@ -297,7 +320,9 @@ impl Scan<'_> {
     /// Takes back an ignored value; an array keeps its place.
     #[cold]
     fn take_back(&mut self) {
-        let Some(frame) = self.frames.last_mut() else { return };
+        let Some(frame) = self.frames.last_mut() else {
+            return;
+        };
         if let Some(start) = frame.ignoring.take() {
             self.values.truncate(start.value);
             self.objects.truncate(start.object as usize);
@@ -312,7 +337,9 @@ impl Scan<'_> {
         let (expected, pointer) = match self.frames.last() {
             None => (NO_LAYOUT, self.ignore.root()),
             Some(frame) if frame.is_array => (frame.layout, frame.child),
-            Some(frame) if frame.layout != NO_LAYOUT => (self.names.expected_within(frame.next - 1), frame.child),
+            Some(frame) if frame.layout != NO_LAYOUT => {
+                (self.names.expected_within(frame.next - 1), frame.child)
+            }
             Some(frame) => (NO_LAYOUT, frame.child),
         };
         if self.frames.len() == MAX_DEPTH {
@@ -362,7 +389,8 @@ impl Scan<'_> {
         }
         let frame = self.frames.pop()?;
         let first = self.members.len() as u32;
-        self.members.extend_from_slice(&self.open_members[frame.open_members..]);
+        self.members
+            .extend_from_slice(&self.open_members[frame.open_members..]);
         self.members.push(Start::new(&self.values, &self.objects));
         self.open_members.truncate(frame.open_members);
         let next = self.objects.len() as u32;
@@ -376,9 +404,11 @@ impl Scan<'_> {
     fn settle_layout(&mut self) -> Option<()> {
         self.give_up_layout();
         let frame = self.frames.last_mut()?;
-        frame.layout = self
-            .names
-            .settle(&self.open_names[frame.open_names..], frame.open_members, &mut self.open_members)?;
+        frame.layout = self.names.settle(
+            &self.open_names[frame.open_names..],
+            frame.open_members,
+            &mut self.open_members,
+        )?;
         self.open_names.truncate(frame.open_names);
         Some(())
     }
@@ -388,7 +418,9 @@ impl Scan<'_> {
     fn expect_again(&mut self, layout: u32) {
         match self.frames.last_mut() {
             Some(frame) if frame.is_array => frame.layout = layout,
-            Some(frame) if frame.layout != NO_LAYOUT => self.names.expect_within(frame.next - 1, layout),
+            Some(frame) if frame.layout != NO_LAYOUT => {
+                self.names.expect_within(frame.next - 1, layout)
+            }
             _ => {}
         }
     }

@@ -18,7 +18,10 @@ impl Block {
 
     #[inline(always)]
     pub(super) fn at(source: &[u8], at: usize) -> Block {
-        match source.get(at..at + Block::SIZE).and_then(<[u8]>::first_chunk) {
+        match source
+            .get(at..at + Block::SIZE)
+            .and_then(<[u8]>::first_chunk)
+        {
             Some(bytes) => Block(u128::from_le_bytes(*bytes)),
             None => Block::last(source, at),
         }
@@ -121,21 +124,36 @@ mod tests {
 
     fn check(bytes: &[u8; 16]) {
         let block = Block::at(bytes, 0);
-        let first = |test: &dyn Fn(u8) -> bool| bytes.iter().position(|byte| test(*byte)).unwrap_or(16);
+        let first =
+            |test: &dyn Fn(u8) -> bool| bytes.iter().position(|byte| test(*byte)).unwrap_or(16);
         assert_eq!(block.bytes(), *bytes);
-        assert_eq!(block.stop(), first(&|byte| byte < 0x20 || byte == b'"' || byte == b'\\'), "{bytes:?}");
-        assert_eq!(block.digits(), first(&|byte| !byte.is_ascii_digit()), "{bytes:?}");
+        assert_eq!(
+            block.stop(),
+            first(&|byte| byte < 0x20 || byte == b'"' || byte == b'\\'),
+            "{bytes:?}"
+        );
+        assert_eq!(
+            block.digits(),
+            first(&|byte| !byte.is_ascii_digit()),
+            "{bytes:?}"
+        );
         assert_eq!(block.spaces(), first(&|byte| byte != b' '), "{bytes:?}");
         assert_eq!(block.beyond_ascii() != 0, !bytes.is_ascii(), "{bytes:?}");
         for count in 1..=16 {
-            let kept = bytes[..count].iter().rposition(|byte| *byte != b'0').map_or(0, |at| at + 1);
+            let kept = bytes[..count]
+                .iter()
+                .rposition(|byte| *byte != b'0')
+                .map_or(0, |at| at + 1);
             assert_eq!(block.without_last_zeros(count), kept, "{bytes:?}");
         }
     }
 
     #[test]
     fn behind_the_end_there_are_nuls() {
-        assert_eq!(Block::at(b"abc", 1).bytes(), *b"bc\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(
+            Block::at(b"abc", 1).bytes(),
+            *b"bc\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+        );
         assert_eq!(Block::at(b"abc", 7).bytes(), [0; 16]);
         assert!(Block::at(b"abcd", 0).begins_like(Block::at(b"abce", 0), 3));
         assert!(!Block::at(b"abcd", 0).begins_like(Block::at(b"abce", 0), 4));

@@ -140,7 +140,9 @@ impl<'a> Names<'a> {
         if slot >= end {
             return None;
         }
-        let Name { raw, raw_length, .. } = self.slots[slot as usize].name;
+        let Name {
+            raw, raw_length, ..
+        } = self.slots[slot as usize].name;
         let (raw, length) = (raw as usize, raw_length as usize);
         let same = if length <= Block::SIZE {
             Block::at(self.body, at).begins_like(Block::at(self.body, raw), length)
@@ -162,17 +164,34 @@ impl<'a> Names<'a> {
 
     /// Makes a layout of the names of an object whose members are those of `members` from `first` on, and takes the
     /// ignored ones out of both; `None` if two names are equal.
-    pub(super) fn settle(&mut self, names: &[Name], first: usize, members: &mut Vec<Start>) -> Option<u32> {
+    pub(super) fn settle(
+        &mut self,
+        names: &[Name],
+        first: usize,
+        members: &mut Vec<Start>,
+    ) -> Option<u32> {
         let mut sorting = std::mem::take(&mut self.sorting);
         sorting.clear();
-        sorting.extend((0..).zip(names).map(|(index, name)| (prefix(self.text(name)), index)));
+        sorting.extend(
+            (0..)
+                .zip(names)
+                .map(|(index, name)| (prefix(self.text(name)), index)),
+        );
         let text = |index: u32| self.text(&names[index as usize]);
         let by_name = |left: &(u64, u32), right: &(u64, u32)| {
-            left.0.cmp(&right.0).then_with(|| text(left.1).cmp(text(right.1)))
+            left.0
+                .cmp(&right.0)
+                .then_with(|| text(left.1).cmp(text(right.1)))
         };
-        if !sorting.windows(2).all(|pair| by_name(&pair[0], &pair[1]).is_lt()) {
+        if !sorting
+            .windows(2)
+            .all(|pair| by_name(&pair[0], &pair[1]).is_lt())
+        {
             sorting.sort_unstable_by(by_name);
-            if !sorting.windows(2).all(|pair| by_name(&pair[0], &pair[1]).is_lt()) {
+            if !sorting
+                .windows(2)
+                .all(|pair| by_name(&pair[0], &pair[1]).is_lt())
+            {
                 return None;
             }
         }
@@ -189,11 +208,12 @@ impl<'a> Names<'a> {
     fn add(&mut self, names: &[Name], sorting: &[(u64, u32)]) -> u32 {
         let first = self.slots.len() as u32;
         let layout = self.layouts.len() as u32;
-        self.slots.extend(names.iter().zip(sorting).map(|(name, (_, sorted))| Slot {
-            name: *name,
-            within: NO_LAYOUT,
-            sorted: *sorted,
-        }));
+        self.slots
+            .extend(names.iter().zip(sorting).map(|(name, (_, sorted))| Slot {
+                name: *name,
+                within: NO_LAYOUT,
+                sorted: *sorted,
+            }));
         let new = Layout {
             first,
             count: names.len() as u32,
@@ -214,8 +234,13 @@ impl<'a> Names<'a> {
         let first = self.by_hash.get(&hash).copied();
         let mut candidate = first;
         while let Some(known) = candidate {
-            let Set { layout: of, next, .. } = self.sets[known as usize];
-            if self.sorted_names(self.layouts[of as usize]).eq(self.sorted_names(layout)) {
+            let Set {
+                layout: of, next, ..
+            } = self.sets[known as usize];
+            if self
+                .sorted_names(self.layouts[of as usize])
+                .eq(self.sorted_names(layout))
+            {
                 return known;
             }
             candidate = next;
@@ -232,7 +257,9 @@ impl<'a> Names<'a> {
 
     fn sorted_names(&self, layout: Layout) -> impl Iterator<Item = &[u8]> {
         let slots = self.slots(layout.first, layout.first + layout.count);
-        slots.iter().map(|slot| self.text(&slots[slot.sorted as usize].name))
+        slots
+            .iter()
+            .map(|slot| self.text(&slots[slot.sorted as usize].name))
     }
 
     /// Writes an object's names, or the number of their set if it has been written before.
@@ -253,7 +280,8 @@ impl<'a> Names<'a> {
         self.sets[layout.set as usize].number = self.written;
         sink.byte(tag::OBJECT);
         sink.number(u64::from(layout.count));
-        self.sorted_names(layout).for_each(|name| sink.prefixed(name));
+        self.sorted_names(layout)
+            .for_each(|name| sink.prefixed(name));
     }
 }
 
@@ -303,6 +331,10 @@ fn mix(hash: u64, name: &[u8], seed: u64) -> u64 {
         (product as u64) ^ ((product >> 64) as u64)
     };
     let (words, rest) = name.as_chunks::<8>();
-    let hash = words.iter().fold(fold(hash, name.len() as u64), |hash, word| fold(hash, u64::from_le_bytes(*word)));
+    let hash = words
+        .iter()
+        .fold(fold(hash, name.len() as u64), |hash, word| {
+            fold(hash, u64::from_le_bytes(*word))
+        });
     fold(hash, u64::from_le_bytes(padded(rest)))
 }

@@ -1,9 +1,6 @@
 //! The end of the pass: the values in document order become the canonical form, each object's members sorted by name.
 
-use super::{
-    names::Names,
-    values::Values,
-};
+use super::{names::Names, values::Values};
 use crate::fingerprint::sink::Sink;
 
 /// Where a value begins, and which object is the first not before it.
@@ -73,7 +70,12 @@ enum Step {
 }
 
 impl<'a> Canonical<'a> {
-    pub(super) fn new(values: Values, names: Names<'a>, objects: Vec<Object>, members: Vec<Start>) -> Canonical<'a> {
+    pub(super) fn new(
+        values: Values,
+        names: Names<'a>,
+        objects: Vec<Object>,
+        members: Vec<Start>,
+    ) -> Canonical<'a> {
         let (values, length) = values.into_buffer();
         Canonical {
             values,
@@ -87,7 +89,10 @@ impl<'a> Canonical<'a> {
     /// Writes the canonical form: a walk over the objects with a stack of its own, at most two steps a level.
     pub(in super::super) fn write(mut self, sink: &mut Sink) {
         let mut steps = vec![Step::Stretch {
-            from: Start { value: 0, object: 0 },
+            from: Start {
+                value: 0,
+                object: 0,
+            },
             to: Start {
                 value: self.length as u32,
                 object: self.objects.len() as u32,
@@ -96,7 +101,11 @@ impl<'a> Canonical<'a> {
         while let Some(step) = steps.pop() {
             match step {
                 Step::Stretch { from, to } => self.stretch(sink, &mut steps, from, to),
-                Step::Members { slot, last, members } => self.members(sink, &mut steps, slot, last, members),
+                Step::Members {
+                    slot,
+                    last,
+                    members,
+                } => self.members(sink, &mut steps, slot, last, members),
             }
         }
     }

@@ -59,11 +59,17 @@ fn unicode_escape(body: &[u8], at: usize, into: &mut Vec<u8>) -> Option<usize> {
     let first = code_unit(body, at)?;
     let (character, end) = match first {
         0xd800..=0xdbff => {
-            let second = body.get(at + 4..)?.starts_with(b"\\u").then(|| code_unit(body, at + 6))??;
+            let second = body
+                .get(at + 4..)?
+                .starts_with(b"\\u")
+                .then(|| code_unit(body, at + 6))??;
             if !(0xdc00..=0xdfff).contains(&second) {
                 return None;
             }
-            (0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00), at + 10)
+            (
+                0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00),
+                at + 10,
+            )
         }
         _ => (first, at + 4),
     };
@@ -75,7 +81,7 @@ fn unicode_escape(body: &[u8], at: usize, into: &mut Vec<u8>) -> Option<usize> {
 
 fn code_unit(body: &[u8], at: usize) -> Option<u32> {
     let digits = body.get(at..)?.first_chunk::<4>()?;
-    digits
-        .iter()
-        .try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
+    digits.iter().try_fold(0, |unit, digit| {
+        Some(unit << 4 | char::from(*digit).to_digit(16)?)
+    })
 }
