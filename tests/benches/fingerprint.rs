@@ -19,7 +19,10 @@ const BODY_LENGTH: usize = 10 * 1024;
 type Contender<'a> = (&'static str, Box<dyn Fn(&[u8]) -> [u8; 32] + 'a>);
 
 fn main() {
-    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    let headers = HeaderMap::from_iter([(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    )]);
     let uri = Uri::from_static("/orders");
     let options = FingerprintOptions::default();
     let ignoring = FingerprintOptions {
@@ -37,17 +40,34 @@ fn main() {
         .digest()
     };
     let contenders: [Contender<'_>; 5] = [
-        ("SHA-256 alone", Box::new(|body| Sha256::digest(body).into())),
+        (
+            "SHA-256 alone",
+            Box::new(|body| Sha256::digest(body).into()),
+        ),
         ("idem", Box::new(|body| fingerprint(body, &options))),
-        ("idem, one member ignored", Box::new(|body| fingerprint(body, &ignoring))),
-        ("serde_json, serde_jcs, SHA-256", Box::new(|body| {
-            let value: serde_json::Value = serde_json::from_slice(body).expect("the body is JSON");
-            Sha256::digest(serde_jcs::to_vec(&value).expect("a value can be written")).into()
-        })),
-        ("serde_json, serde_json_canonicalizer, SHA-256", Box::new(|body| {
-            let value: serde_json::Value = serde_json::from_slice(body).expect("the body is JSON");
-            Sha256::digest(serde_json_canonicalizer::to_vec(&value).expect("a value can be written")).into()
-        })),
+        (
+            "idem, one member ignored",
+            Box::new(|body| fingerprint(body, &ignoring)),
+        ),
+        (
+            "serde_json, serde_jcs, SHA-256",
+            Box::new(|body| {
+                let value: serde_json::Value =
+                    serde_json::from_slice(body).expect("the body is JSON");
+                Sha256::digest(serde_jcs::to_vec(&value).expect("a value can be written")).into()
+            }),
+        ),
+        (
+            "serde_json, serde_json_canonicalizer, SHA-256",
+            Box::new(|body| {
+                let value: serde_json::Value =
+                    serde_json::from_slice(body).expect("the body is JSON");
+                Sha256::digest(
+                    serde_json_canonicalizer::to_vec(&value).expect("a value can be written"),
+                )
+                .into()
+            }),
+        ),
     ];
     for (name, body) in [
         ("an order, members unsorted, compact", order(false)),
@@ -74,11 +94,18 @@ fn compare(name: &str, body: &[u8], contenders: &[Contender<'_>]) {
         }
     }
     println!("\n{name}: {} bytes", body.len());
-    println!("{:<48}{:>10}{:>10}{:>16}{:>12}", "", "us", "MB/s", "x SHA-256 speed", "idem is x");
+    println!(
+        "{:<48}{:>10}{:>10}{:>16}{:>12}",
+        "", "us", "MB/s", "x SHA-256 speed", "idem is x"
+    );
     for (at, (contender, _)) in contenders.iter().enumerate() {
         let time = median(times[at].iter().map(Duration::as_secs_f64));
-        let to_sha = median((0..TURNS).map(|turn| times[0][turn].as_secs_f64() / times[at][turn].as_secs_f64()));
-        let to_idem = median((0..TURNS).map(|turn| times[at][turn].as_secs_f64() / times[1][turn].as_secs_f64()));
+        let to_sha = median(
+            (0..TURNS).map(|turn| times[0][turn].as_secs_f64() / times[at][turn].as_secs_f64()),
+        );
+        let to_idem = median(
+            (0..TURNS).map(|turn| times[at][turn].as_secs_f64() / times[1][turn].as_secs_f64()),
+        );
         println!(
             "{contender:<48}{:>10.2}{:>10.0}{to_sha:>16.2}{to_idem:>12.2}",
             time * 1e6,
@@ -99,38 +126,60 @@ fn order(sorted: bool) -> String {
     let mut items = String::new();
     let mut count = 0;
     while items.len() < BODY_LENGTH - 420 {
-        let sku = format!("{}-{:05}", ["BOOK", "TEA", "CHAIR", "LAMP"][random.usize(..4)], random.u32(..100_000));
-        let title = ["Green tea, 250 g", "Chair \\\"Oslo\\\"", "Lamp", "Les Mis\u{e9}rables", "Notes\\non paper"][random.usize(..5)];
+        let sku = format!(
+            "{}-{:05}",
+            ["BOOK", "TEA", "CHAIR", "LAMP"][random.usize(..4)],
+            random.u32(..100_000)
+        );
+        let title = [
+            "Green tea, 250 g",
+            "Chair \\\"Oslo\\\"",
+            "Lamp",
+            "Les Mis\u{e9}rables",
+            "Notes\\non paper",
+        ][random.usize(..5)];
         let quantity = random.u32(1..30);
         let amount = format!("{}.{:02}", random.u32(1..500), random.u32(..100));
         let gift = random.bool();
         let comma = if count == 0 { "" } else { "," };
         items += comma;
         items += &if sorted {
-            format!(r#"{{"gift":{gift},"price":{{"amount":{amount},"currency":"EUR"}},"quantity":{quantity},"sku":"{sku}","title":"{title}"}}"#)
+            format!(
+                r#"{{"gift":{gift},"price":{{"amount":{amount},"currency":"EUR"}},"quantity":{quantity},"sku":"{sku}","title":"{title}"}}"#
+            )
         } else {
-            format!(r#"{{"sku":"{sku}","title":"{title}","quantity":{quantity},"price":{{"currency":"EUR","amount":{amount}}},"gift":{gift}}}"#)
+            format!(
+                r#"{{"sku":"{sku}","title":"{title}","quantity":{quantity},"price":{{"currency":"EUR","amount":{amount}}},"gift":{gift}}}"#
+            )
         };
         count += 1;
     }
     let customer = r#"{"id":"c_81723","name":"Zo\u00eb Example","email":"zoe@example.org"}"#;
     let address = r#"{"street":"1 Long Street","city":"Gr\u00f6nk\u00f6ping","postal_code":"00-123","country":"SE"}"#;
     if sorted {
-        format!(r#"{{"address":{address},"customer":{customer},"items":[{items}],"order_id":"o_1","total":123456.5}}"#)
+        format!(
+            r#"{{"address":{address},"customer":{customer},"items":[{items}],"order_id":"o_1","total":123456.5}}"#
+        )
     } else {
-        format!(r#"{{"order_id":"o_1","customer":{customer},"total":123456.5,"items":[{items}],"address":{address},"sent_at":"2031-01-01T00:00:00Z"}}"#)
+        format!(
+            r#"{{"order_id":"o_1","customer":{customer},"total":123456.5,"items":[{items}],"address":{address},"sent_at":"2031-01-01T00:00:00Z"}}"#
+        )
     }
 }
 
 /// An order written with line breaks and two spaces a level, cut to fewer items so that it is as long.
 fn indented() -> String {
-    let mut value: serde_json::Value = serde_json::from_str(&order(false)).expect("the order is JSON");
+    let mut value: serde_json::Value =
+        serde_json::from_str(&order(false)).expect("the order is JSON");
     loop {
         let text = serde_json::to_string_pretty(&value).expect("a value can be written");
         if text.len() <= BODY_LENGTH {
             return text;
         }
-        value["items"].as_array_mut().expect("items is an array").pop();
+        value["items"]
+            .as_array_mut()
+            .expect("items is an array")
+            .pop();
     }
 }
 
@@ -147,11 +196,18 @@ fn texts() -> String {
 /// The worst case for what the fingerprint counts on: every name occurs once.
 fn settings() -> String {
     let mut random = fastrand::Rng::with_seed(11);
-    let mut word = |length: usize| std::iter::repeat_with(|| random.lowercase()).take(length).collect::<String>();
+    let mut word = |length: usize| {
+        std::iter::repeat_with(|| random.lowercase())
+            .take(length)
+            .collect::<String>()
+    };
     let mut body = String::from("{");
     while body.len() < BODY_LENGTH - 120 {
         let [group, one, two, three] = [7, 9, 6, 11].map(&mut word);
-        body += &format!(r#""{group}":{{"{one}":"{}","{two}":17,"{three}":true}},"#, word(12));
+        body += &format!(
+            r#""{group}":{{"{one}":"{}","{two}":17,"{three}":true}},"#,
+            word(12)
+        );
     }
     body + r#""end":null}"#
 }

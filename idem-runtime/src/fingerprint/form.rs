@@ -69,7 +69,10 @@ mod tests {
     #[test]
     fn pairs_are_decoded_to_bytes() {
         let pairs = sorted_pairs(b"b=%ff&a=1+1&&c&%61=%zz%4");
-        let plain: Vec<(&[u8], &[u8])> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let plain: Vec<(&[u8], &[u8])> = pairs
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
         assert_eq!(
             plain,
             [

@@ -22,7 +22,10 @@ impl<'a> MediaType<'a> {
     }
 
     pub(super) fn parse(value: &'a [u8]) -> MediaType<'a> {
-        let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
+        let end = value
+            .iter()
+            .position(|byte| *byte == b';')
+            .unwrap_or(value.len());
         let (essence, parameters) = value.split_at(end);
         MediaType {
             essence: essence.trim_ascii().to_ascii_lowercase(),
@@ -40,7 +43,9 @@ impl<'a> MediaType<'a> {
         match self.parameters() {
             Some(parameters) => parameters
                 .iter()
-                .filter(|parameter| parameter.name == b"charset" && !parameter.value.eq_ignore_ascii_case(b"utf-8"))
+                .filter(|parameter| {
+                    parameter.name == b"charset" && !parameter.value.eq_ignore_ascii_case(b"utf-8")
+                })
                 .map(|parameter| parameter.value.to_ascii_lowercase())
                 .collect(),
             None => BTreeSet::from([self.parameters.to_ascii_lowercase()]),

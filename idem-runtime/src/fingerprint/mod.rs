@@ -129,6 +129,8 @@ impl Fingerprint {
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "v{}:", self.version)?;
-        self.digest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.digest
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }

@@ -21,7 +21,9 @@ pub(super) struct Part<'a> {
 /// The parts in order; `None` if the body is not clean multipart with the boundary that its media type names.
 pub(super) fn parts<'a>(media: &MediaType<'_>, body: &'a [u8]) -> Option<Vec<Part<'a>>> {
     let parameters = media.parameters()?;
-    let mut boundaries = parameters.iter().filter(|parameter| parameter.name == b"boundary");
+    let mut boundaries = parameters
+        .iter()
+        .filter(|parameter| parameter.name == b"boundary");
     let (Some(boundary), None) = (boundaries.next(), boundaries.next()) else {
         return None;
     };
@@ -57,7 +59,10 @@ pub(super) fn write_parts(sink: &mut Sink, parts: &[Part<'_>]) {
         }
         match part.content_type {
             Some(value) => {
-                let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
+                let end = value
+                    .iter()
+                    .position(|byte| *byte == b';')
+                    .unwrap_or(value.len());
                 sink.byte(1);
                 sink.prefixed(&value[..end].trim_ascii().to_ascii_lowercase());
                 sink.prefixed(&value[end..]);
@@ -115,6 +120,8 @@ fn form_data(value: &[u8]) -> Option<Vec<media::Parameter<'_>>> {
     parameters.sort_by(|left, right| left.name.cmp(&right.name));
     let clean = kind.eq_ignore_ascii_case(b"form-data")
         && parameters.iter().any(|parameter| parameter.name == b"name")
-        && parameters.windows(2).all(|pair| pair[0].name != pair[1].name);
+        && parameters
+            .windows(2)
+            .all(|pair| pair[0].name != pair[1].name);
     clean.then_some(parameters)
 }

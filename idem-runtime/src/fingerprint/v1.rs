@@ -73,7 +73,12 @@ fn query(sink: &mut Sink, input: &FingerprintInput<'_>) {
 
 /// A header that is declared and absent counts as that: adding it later differs.
 fn declared_headers(sink: &mut Sink, input: &FingerprintInput<'_>) {
-    let mut names: Vec<String> = input.options.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
+    let mut names: Vec<String> = input
+        .options
+        .headers
+        .iter()
+        .map(|name| name.to_ascii_lowercase())
+        .collect();
     names.sort_unstable();
     names.dedup();
     for name in &names {

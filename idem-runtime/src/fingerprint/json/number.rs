@@ -82,7 +82,12 @@ fn encode_any(body: &[u8], at: usize, values: &mut Values) -> Option<usize> {
     if integer.is_empty() && fraction.is_empty() {
         values.number(0, 0, &[], &[]);
     } else {
-        values.number(if negative { tag::NEGATIVE } else { 0 }, exponent, integer, fraction);
+        values.number(
+            if negative { tag::NEGATIVE } else { 0 },
+            exponent,
+            integer,
+            fraction,
+        );
     }
     Some(at)
 }
@@ -102,12 +107,17 @@ fn exponent_part(body: &[u8], at: usize) -> Option<(i64, usize)> {
     };
     let (digits, end) = digits(body, at)?;
     let exponent = digits.iter().try_fold(0_i64, |exponent, digit| {
-        exponent.checked_mul(10)?.checked_add(sign * i64::from(digit - b'0'))
+        exponent
+            .checked_mul(10)?
+            .checked_add(sign * i64::from(digit - b'0'))
     })?;
     Some((exponent, end))
 }
 
 fn trim_end(digits: &[u8]) -> &[u8] {
-    let kept = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |at| at + 1);
+    let kept = digits
+        .iter()
+        .rposition(|digit| *digit != b'0')
+        .map_or(0, |at| at + 1);
     &digits[..kept]
 }

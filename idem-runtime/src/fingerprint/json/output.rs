@@ -1,9 +1,6 @@
 //! The end of the pass: the values in document order become the canonical form, each object's members sorted by name.
 
-use super::{
-    names::Names,
-    values::Values,
-};
+use super::{names::Names, values::Values};
 use crate::fingerprint::sink::Sink;
 
 /// Where a value begins, and which object is the first not before it.
@@ -73,7 +70,12 @@ enum Step {
 }
 
 impl<'a> Canonical<'a> {
-    pub(super) fn new(values: Values, names: Names<'a>, objects: Vec<Object>, members: Vec<Start>) -> Canonical<'a> {
+    pub(super) fn new(
+        values: Values,
+        names: Names<'a>,
+        objects: Vec<Object>,
+        members: Vec<Start>,
+    ) -> Canonical<'a> {
         let (values, length) = values.into_buffer();
         Canonical {
             values,
@@ -87,7 +89,10 @@ impl<'a> Canonical<'a> {
     /// Writes the canonical form: a walk over the objects with a stack of its own, at most two steps a level.
     pub(in super::super) fn write(mut self, sink: &mut Sink) {
         let mut steps = vec![Step::Stretch {
-            from: Start { value: 0, object: 0 },
+            from: Start {
+                value: 0,
+                object: 0,
+            },
             to: Start {
                 value: self.length as u32,
                 object: self.objects.len() as u32,
@@ -96,7 +101,11 @@ impl<'a> Canonical<'a> {
         while let Some(step) = steps.pop() {
             match step {
                 Step::Stretch { from, to } => self.stretch(sink, &mut steps, from, to),
-                Step::Members { slot, last, members } => self.members(sink, &mut steps, slot, last, members),
+                Step::Members {
+                    slot,
+                    last,
+                    members,
+                } => self.members(sink, &mut steps, slot, last, members),
             }
         }
     }
@@ -107,43 +116,71 @@ impl<'a> Canonical<'a> {
             self.piece(sink, from.value, object.start);
             let layout = self.names.layout(object.layout);
             self.names.write(sink, layout);
-            let has_objects = object.next != from.object + 1;
+            if layout.is_sorted {
+                from = Start {
+                    value: object.start,
+                    object: from.object + 1,
+                };
+                continue;
+            }
+            let is_leaf = object.next == from.object + 1;
             from = Start {
                 value: object.end,
                 object: object.next,
             };
-            if has_objects {
+            let (slot, last, members) = (layout.first, layout.first + layout.count, object.members);
+            if is_leaf {
+                self.leaf(sink, slot, last, members);
+            } else {
                 steps.push(Step::Stretch { from, to });
-                steps.push(Step::Members {
-                    slot: layout.first,
-                    last: layout.first + layout.count,
-                    members: object.members,
-                });
-                return;
-            }
-            let starts = &self.members[object.members as usize..];
-            for slot in self.names.slots(layout.first, layout.first + layout.count) {
-                let member = slot.sorted as usize;
-                self.piece(sink, starts[member].value, starts[member + 1].value);
+                return self.members(sink, steps, slot, last, members);
             }
         }
         self.piece(sink, from.value, to.value);
     }
 
-    fn members(&self, sink: &mut Sink, steps: &mut Vec<Step>, slot: u32, last: u32, members: u32) {
-        for (next, slot) in (slot + 1..).zip(self.names.slots(slot, last)) {
-            let member = (members + slot.sorted) as usize;
+    /// Writes the members of an object without objects in it.
+    #[inline(always)]
+    fn leaf(&self, sink: &mut Sink, slot: u32, last: u32, members: u32) {
+        let starts = &self.members[members as usize..];
+        let slots = self.names.slots(slot, last);
+        sink.pieces(
+            &self.values,
+            slots.iter().map(|slot| {
+                let member = slot.sorted as usize;
+                (
+                    starts[member].value as usize,
+                    starts[member + 1].value as usize,
+                )
+            }),
+        );
+    }
+
+    /// Writes an object's members from a slot on, until one needs steps of its own.
+    fn members(
+        &mut self,
+        sink: &mut Sink,
+        steps: &mut Vec<Step>,
+        slot: u32,
+        last: u32,
+        members: u32,
+    ) {
+        for slot in slot..last {
+            let member = (members + self.names.slot(slot).sorted) as usize;
             let (from, to) = (self.members[member], self.members[member + 1]);
-            if from.object != to.object {
-                steps.push(Step::Members {
-                    slot: next,
-                    last,
-                    members,
-                });
-                steps.push(Step::Stretch { from, to });
-                return;
+            match to.object - from.object {
+                0 => self.piece(sink, from.value, to.value),
+                1 => self.stretch(sink, steps, from, to),
+                _ => {
+                    steps.push(Step::Members {
+                        slot: slot + 1,
+                        last,
+                        members,
+                    });
+                    steps.push(Step::Stretch { from, to });
+                    return;
+                }
             }
-            self.piece(sink, from.value, to.value);
         }
     }
 

@@ -31,7 +31,10 @@ impl Pointers {
         }
         let mut at = 0;
         for token in tokens {
-            let known = self.places[at].children.iter().find(|(name, _)| name == token);
+            let known = self.places[at]
+                .children
+                .iter()
+                .find(|(name, _)| name == token);
             at = match known {
                 Some((_, child)) => *child as usize,
                 None => {
@@ -51,7 +54,9 @@ impl Pointers {
     }
 
     pub(super) fn is_end(&self, place: u32) -> bool {
-        self.places.get(place as usize).is_some_and(|place| place.is_end)
+        self.places
+            .get(place as usize)
+            .is_some_and(|place| place.is_end)
     }
 
     pub(super) fn member(&self, place: u32, name: &[u8]) -> u32 {
