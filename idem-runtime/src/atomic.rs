@@ -379,10 +379,10 @@ impl<DB: Backend> Attempt<DB> {
             return self.gone(tx, claim, ended).await;
         }
         let _ = timeout(CLEAN_UP, tx.rollback()).await;
-        if DB::LAST_LOOK {
-            if let Some(other) = self.look(&Vec::new(), true).await? {
-                return Ok(Step::Finished(other));
-            }
+        if DB::LAST_LOOK
+            && let Some(other) = self.look(&Vec::new(), true).await?
+        {
+            return Ok(Step::Finished(other));
         }
         Ok(Step::Finished(finished))
     }

@@ -297,14 +297,14 @@ impl<H: Handle, A: Split> fmt::Debug for Call<H, A> {
 }
 
 /// A handler with its arguments: all that is left is the transaction.
-pub type Ready<H> = Box<dyn for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send>;
+pub(crate) type Ready<H> = Box<dyn for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send>;
 
 /// Makes a [`Ready`] from the buffered request, as often as it takes.
-pub type Prepare<H> =
+pub(crate) type Prepare<H> =
     Box<dyn FnMut(Parts, Bytes) -> BoxFuture<'static, Result<Ready<H>, Response>> + Send>;
 
 /// Builds the answer of a replay again.
-pub type Rebuild<DB> =
+pub(crate) type Rebuild<DB> =
     for<'c> fn(&'c mut <DB as Database>::Connection, &'c Replay) -> BoxFuture<'c, Option<Response>>;
 
 /// A closure that is boxed by a cast is not higher-ranked; one that meets this bound is.

@@ -5,6 +5,10 @@
     allow(dead_code, unused)
 )]
 #![deny(missing_docs)]
+#![allow(
+    clippy::result_large_err,
+    reason = "axum's own rejections are responses, and are made where they are answered"
+)]
 
 extern crate self as idem_runtime;
 
@@ -29,11 +33,12 @@ mod options;
 pub mod problem;
 mod replay;
 pub mod response;
+mod retention;
 pub mod scope;
 mod settle;
 pub mod telemetry;
 #[cfg(feature = "testing")]
-mod testing;
+pub mod testing;
 mod tx;
 
 pub use backend::{Backend, Isolation};
@@ -45,6 +50,7 @@ pub use idempotency::{Idempotency, IdempotencyBuilder, StartupError};
 pub use key::IdempotencyKey;
 pub use operation::{Errors, Expired, InFlight, KeyRequirement, KeySpace, Spec};
 pub use replay::Replay;
+pub use retention::{Erased, RetentionError, Sweeper, SweeperHandle, Swept};
 pub use scope::Scope;
 pub use settle::{Disposition, ErrorKind};
 pub use tx::{Handle, Tx};

@@ -52,7 +52,7 @@ pub enum ErrorKind {
 
 /// What becomes of a transaction and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// Commit, and store the answer.
     Commit,
     /// Roll back, and release the key or store the answer as the operation's `errors` says.

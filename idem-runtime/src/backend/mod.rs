@@ -22,9 +22,6 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-/// The table of the keys, in every database.
-pub(crate) const TABLE: &str = "idem_keys";
-
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
 pub trait Backend: Database + sealed::Sealed {
@@ -185,8 +182,8 @@ pub enum Isolation {
     Serializable,
 }
 
+#[cfg(feature = "mysql")]
 impl Isolation {
-    #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn as_sql(self) -> &'static str {
         match self {
             Self::ReadCommitted => "READ COMMITTED",
@@ -208,6 +205,7 @@ pub struct Claim<'a> {
     /// Drawn anew for each request: tells an attempt's own record from another's.
     pub(crate) owner: [u8; 16],
     /// The first integer of advisory locks.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
     pub(crate) lock_namespace: i32,
 }
 
@@ -238,7 +236,7 @@ impl Answer<'_> {
 
 /// Headers and body, perhaps sealed by a cipher.
 #[derive(Debug)]
-pub struct Content<'a> {
+pub(crate) struct Content<'a> {
     pub(crate) headers: &'a [u8],
     pub(crate) body: &'a [u8],
     pub(crate) sealed: bool,
@@ -306,7 +304,7 @@ impl State {
 
 /// Where a record stands by the database's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub(crate) enum Standing {
     /// It answers.
     Live,
     /// Its `ttl` has passed; it is refused until its tombstone goes.

@@ -52,6 +52,8 @@ macro_rules! now {
     };
 }
 
+mod retention;
+
 macro_rules! columns {
     () => {
         concat!(
@@ -370,32 +372,11 @@ impl Backend for MySql {
     }
 
     async fn erase_answers(connection: &mut MySqlConnection, batch: u32) -> sqlx::Result<u64> {
-        sqlx::query(concat!(
-            "UPDATE idem_keys SET headers = NULL, body = NULL, resources = NULL \
-              WHERE state = 1 AND expires_at <= ",
-            now!(),
-            " AND retain_until > ",
-            now!(),
-            " AND (headers IS NOT NULL OR resources IS NOT NULL) LIMIT ?"
-        ))
-        .bind(batch)
-        .execute(connection)
-        .await
-        .map(|done| done.rows_affected())
+        retention::erase_answers(connection, batch).await
     }
 
     async fn delete_expired(connection: &mut MySqlConnection, batch: u32) -> sqlx::Result<u64> {
-        sqlx::query(concat!(
-            "DELETE FROM idem_keys WHERE state = 1 AND expires_at <= ",
-            now!(),
-            " AND retain_until <= ",
-            now!(),
-            " LIMIT ?"
-        ))
-        .bind(batch)
-        .execute(connection)
-        .await
-        .map(|done| done.rows_affected())
+        retention::delete_expired(connection, batch).await
     }
 
     async fn erase_scope(
@@ -404,37 +385,7 @@ impl Backend for MySql {
         after: Option<&RecordId>,
         batch: u32,
     ) -> sqlx::Result<ErasedBatch> {
-        let after = after.map_or(&[][..], |id| id.as_bytes().as_slice());
-        let page: Vec<(Vec<u8>, Vec<u8>, i16)> = sqlx::query_as(
-            "SELECT id, scope, state FROM idem_keys WHERE id > ? ORDER BY id LIMIT ?",
-        )
-        .bind(after)
-        .bind(batch)
-        .fetch_all(&mut *connection)
-        .await?;
-        let Some((last, ..)) = page.last() else {
-            return Ok(ErasedBatch {
-                erased: 0,
-                kept: 0,
-                last: None,
-            });
-        };
-        let done = sqlx::query(
-            "DELETE FROM idem_keys WHERE id > ? AND id <= ? AND scope = ? AND state = 1",
-        )
-        .bind(after)
-        .bind(last)
-        .bind(scope.as_str().as_bytes())
-        .execute(connection)
-        .await?;
-        Ok(ErasedBatch {
-            erased: done.rows_affected(),
-            kept: super::kept(
-                page.iter().map(|(_, owner, state)| (&owner[..], *state)),
-                scope,
-            ),
-            last: RecordId::from_slice(last),
-        })
+        retention::erase_scope(connection, scope, after, batch).await
     }
 }
 

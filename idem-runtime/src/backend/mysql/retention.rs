@@ -1,0 +1,161 @@
+//! Batches that never wait for a request, and that no request waits for.
+//!
+//! Each looks for its rows and locks them, then writes by primary key.
+
+use sqlx::mysql::MySqlConnection;
+use sqlx::{MySql, QueryBuilder, SqlSafeStr};
+use sqlx_core::transaction::TransactionManager;
+
+use super::super::{ErasedBatch, State, kept as kept_of};
+use super::Manager;
+use crate::scope::{RecordId, ScopeKey};
+
+/// How many parameters one statement is given.
+const IDS: usize = 1000;
+
+pub(super) async fn erase_answers(
+    connection: &mut MySqlConnection,
+    batch: u32,
+) -> sqlx::Result<u64> {
+    begin_batch(&mut *connection).await?;
+    let ids = sqlx::query_scalar(concat!(
+        "SELECT id FROM idem_keys WHERE state = 1 AND expires_at <= ",
+        now!(),
+        " AND retain_until > ",
+        now!(),
+        " AND (headers IS NOT NULL OR resources IS NOT NULL) LIMIT ? FOR UPDATE SKIP LOCKED"
+    ))
+    .bind(batch)
+    .fetch_all(&mut *connection)
+    .await?;
+    let erase = "UPDATE idem_keys SET headers = NULL, body = NULL, resources = NULL";
+    let erased = execute_on(&mut *connection, erase, &ids).await?;
+    Manager::commit(connection).await?;
+    Ok(erased)
+}
+
+pub(super) async fn delete_expired(
+    connection: &mut MySqlConnection,
+    batch: u32,
+) -> sqlx::Result<u64> {
+    begin_batch(&mut *connection).await?;
+    let ids = sqlx::query_scalar(concat!(
+        "SELECT id FROM idem_keys WHERE state = 1 AND expires_at <= ",
+        now!(),
+        " AND retain_until <= ",
+        now!(),
+        " LIMIT ? FOR UPDATE SKIP LOCKED"
+    ))
+    .bind(batch)
+    .fetch_all(&mut *connection)
+    .await?;
+    let deleted = execute_on(&mut *connection, "DELETE FROM idem_keys", &ids).await?;
+    Manager::commit(connection).await?;
+    Ok(deleted)
+}
+
+pub(super) async fn erase_scope(
+    connection: &mut MySqlConnection,
+    scope: &ScopeKey,
+    after: Option<&RecordId>,
+    batch: u32,
+) -> sqlx::Result<ErasedBatch> {
+    let page: Vec<(Vec<u8>, Vec<u8>, i16)> =
+        sqlx::query_as("SELECT id, scope, state FROM idem_keys WHERE id > ? ORDER BY id LIMIT ?")
+            .bind(after.map_or(&[][..], |id| id.as_bytes().as_slice()))
+            .bind(batch)
+            .fetch_all(&mut *connection)
+            .await?;
+    let mut kept = kept_of(
+        page.iter().map(|(_, owner, state)| (&owner[..], *state)),
+        scope,
+    );
+    let last = page.last().and_then(|(id, ..)| RecordId::from_slice(id));
+    let completed: Vec<Vec<u8>> = page
+        .into_iter()
+        .filter(|(_, owner, state)| {
+            owner == scope.as_str().as_bytes() && State::from_sql(*state) == State::Completed
+        })
+        .map(|(id, ..)| id)
+        .collect();
+    let mut erased = 0;
+    if !completed.is_empty() {
+        begin_batch(&mut *connection).await?;
+        let free = select_on(
+            &mut *connection,
+            &completed,
+            scope,
+            " AND state = 1 FOR UPDATE SKIP LOCKED",
+        )
+        .await?;
+        erased = execute_on(&mut *connection, "DELETE FROM idem_keys", &free).await?;
+        if free.len() < completed.len() {
+            // Held by an attempt, or swept meanwhile.
+            let left = select_on(&mut *connection, &completed, scope, "").await?;
+            kept += left.len() as u64;
+        }
+        Manager::commit(connection).await?;
+    }
+    Ok(ErasedBatch { erased, kept, last })
+}
+
+/// READ COMMITTED locks the rows that it finds and no gap, which a new key's claim may want; and a row
+/// that an attempt is replacing is skipped by the batch, not waited for. An error leaves the transaction
+/// open: the caller closes the connection.
+async fn begin_batch(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+    let statement = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+    Manager::begin(connection, Some(statement.into_sql_str())).await
+}
+
+/// Executes a statement on rows that are locked. Returns how many there were.
+async fn execute_on(
+    connection: &mut MySqlConnection,
+    statement: &'static str,
+    ids: &[Vec<u8>],
+) -> sqlx::Result<u64> {
+    let mut rows = 0;
+    for ids in ids.chunks(IDS) {
+        let done = on(statement, ids)
+            .build()
+            .persistent(false)
+            .execute(&mut *connection)
+            .await?;
+        rows += done.rows_affected();
+    }
+    Ok(rows)
+}
+
+/// Of these rows, those of the scope to which the `rest` applies.
+async fn select_on(
+    connection: &mut MySqlConnection,
+    ids: &[Vec<u8>],
+    scope: &ScopeKey,
+    rest: &'static str,
+) -> sqlx::Result<Vec<Vec<u8>>> {
+    let mut found = Vec::new();
+    for ids in ids.chunks(IDS) {
+        let mut query = on("SELECT id FROM idem_keys", ids);
+        query
+            .push(" AND scope = ")
+            .push_bind(scope.as_str().as_bytes())
+            .push(rest);
+        let rows: Vec<Vec<u8>> = query
+            .build_query_scalar()
+            .persistent(false)
+            .fetch_all(&mut *connection)
+            .await?;
+        found.extend(rows);
+    }
+    Ok(found)
+}
+
+fn on(statement: &'static str, ids: &[Vec<u8>]) -> QueryBuilder<MySql> {
+    let mut query = QueryBuilder::new(statement);
+    query.push(" WHERE id IN (");
+    let mut list = query.separated(", ");
+    for id in ids {
+        list.push_bind(id.clone());
+    }
+    query.push(")");
+    query
+}

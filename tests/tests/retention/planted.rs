@@ -1,0 +1,159 @@
+//! Handlers that break the contract, each in a way that services were found to.
+
+use std::time::Duration;
+
+use axum::extract::{FromRef, FromRequestParts, Path, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use idem_runtime::{Idempotency, Tx, idempotent};
+use sqlx::{Sqlite, SqlitePool};
+
+#[derive(Clone, FromRef)]
+pub(crate) struct AppState {
+    pub(crate) idempotency: Idempotency<Sqlite>,
+    pub(crate) pool: SqlitePool,
+}
+
+async fn effect(pool: &SqlitePool) {
+    sqlx::query("INSERT INTO effects (n) VALUES (1)")
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+/// An extractor that writes, through a connection of its own: it runs on replays too.
+struct Audited;
+
+impl FromRequestParts<AppState> for Audited {
+    type Rejection = StatusCode;
+
+    async fn from_request_parts(_: &mut Parts, state: &AppState) -> Result<Self, StatusCode> {
+        effect(&state.pool).await;
+        Ok(Audited)
+    }
+}
+
+#[idempotent(scope = "account")]
+async fn replays_yet_writes_twice(
+    _tx: &mut Tx<Sqlite>,
+    Path(account): Path<String>,
+    _audited: Audited,
+    _body: String,
+) -> (StatusCode, String) {
+    (StatusCode::CREATED, account)
+}
+
+#[idempotent(scope = "account", errors = "release")]
+async fn answers_before_it_writes(
+    _tx: &mut Tx<Sqlite>,
+    Path(account): Path<String>,
+    State(pool): State<SqlitePool>,
+    _body: String,
+) -> (StatusCode, String) {
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        effect(&pool).await;
+        effect(&pool).await;
+    });
+    (StatusCode::CREATED, account)
+}
+
+/// What a first version of every service does: look, work, remember.
+async fn checks_then_inserts(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let key = format!("{:?}", headers["idempotency-key"]);
+    let found: Option<(String, String)> =
+        sqlx::query_as("SELECT body, answer FROM answers WHERE id = ?")
+            .bind(&key)
+            .fetch_optional(&state.pool)
+            .await
+            .unwrap();
+    if let Some((first, answer)) = found {
+        if first != body {
+            return StatusCode::UNPROCESSABLE_ENTITY.into_response();
+        }
+        return (
+            StatusCode::CREATED,
+            [("idempotent-replayed", "true")],
+            answer,
+        )
+            .into_response();
+    }
+    tokio::task::yield_now().await;
+    effect(&state.pool).await;
+    sqlx::query("INSERT OR IGNORE INTO answers (id, body, answer) VALUES (?, ?, 'done')")
+        .bind(&key)
+        .bind(&body)
+        .execute(&state.pool)
+        .await
+        .unwrap();
+    (StatusCode::CREATED, "done").into_response()
+}
+
+/// Remembers keys and not what they were for.
+async fn ignores_the_request(State(state): State<AppState>, headers: HeaderMap) -> Response {
+    let key = format!("{:?}", headers["idempotency-key"]);
+    let mut tx = state.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let inserted =
+        sqlx::query("INSERT OR IGNORE INTO answers (id, body, answer) VALUES (?, '', '')")
+            .bind(&key)
+            .execute(&mut *tx)
+            .await
+            .unwrap()
+            .rows_affected();
+    if inserted == 1 {
+        sqlx::query("INSERT INTO effects (n) VALUES (1)")
+            .execute(&mut *tx)
+            .await
+            .unwrap();
+    }
+    tx.commit().await.unwrap();
+    let mut response = (StatusCode::CREATED, "done").into_response();
+    if inserted == 0 {
+        let headers = response.headers_mut();
+        headers.insert("idempotent-replayed", "true".parse().unwrap());
+    }
+    response
+}
+
+/// One effect, but an answer that nobody can rely on.
+#[idempotent(scope = "account")]
+async fn changes_its_mind(
+    tx: &mut Tx<Sqlite>,
+    Path(account): Path<String>,
+    _body: String,
+) -> Json<String> {
+    sqlx::query("INSERT INTO effects (n) VALUES (1)")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    Json(account)
+}
+
+async fn another_answer(response: Response) -> Response {
+    let mut response = response;
+    let now = format!("{:?}", std::time::Instant::now());
+    response
+        .headers_mut()
+        .insert("location", now.parse().unwrap());
+    response
+}
+
+pub(crate) fn service(state: AppState) -> Router {
+    Router::new()
+        .route("/writes-twice/{account}", post(replays_yet_writes_twice))
+        .route("/late/{account}", post(answers_before_it_writes))
+        .route("/checks/{account}", post(checks_then_inserts))
+        .route("/ignores/{account}", post(ignores_the_request))
+        .route(
+            "/mind/{account}",
+            post(changes_its_mind).layer(axum::middleware::map_response(another_answer)),
+        )
+        .with_state(state)
+}
