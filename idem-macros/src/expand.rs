@@ -26,13 +26,21 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
     let runtime = model.runtime.private();
     let name = &signature.ident;
     let (declared, used, bounds) = model.generics.split_for_impl();
-    let args = args_type(model, &runtime);
+    let args = args_type(model);
     let output = output_type(model, &runtime);
     let hidden = hidden_type(model);
     let implementation = implementation(model, &runtime, &args, &output);
     let checks = state_checks(model, &runtime);
-    let call = local("call", name, Span::call_site());
-    let call_type = quote_spanned!(at(handle.span())=> #runtime::Call<#handle, #args>);
+    let list = arguments_list(model);
+    let call = local("call", name, list);
+    let call_type = {
+        let runtime = model.runtime.private_at(list);
+        quote_spanned!(list=> #runtime::Call<#handle, #args>)
+    };
+    let run = {
+        let runtime = model.runtime.private_at(list);
+        quote_spanned!(list=> #runtime::run::<#operation #used>(#call).await)
+    };
     quote! {
         #(#outer)*
         #visibility async fn #name #declared(
@@ -46,7 +54,7 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
             #hidden
             #implementation
             #checks
-            #runtime::run::<#operation #used>(#call).await
+            #run
         }
     }
 }
@@ -74,11 +82,25 @@ fn local(name: &str, function: &Ident, place: Span) -> Ident {
     }
 }
 
-fn args_type(model: &Model, runtime: &TokenStream) -> TokenStream {
+/// What is wrong with the arguments together is blamed on their list.
+fn arguments_list(model: &Model) -> Span {
+    at(model.signature.paren_token.span.join())
+}
+
+/// A reference to the arguments that are read before the body.
+fn prefix_type(model: &Model) -> TokenStream {
+    let list = arguments_list(model);
+    let runtime = model.runtime.private_at(list);
+    quote_spanned!(list=> &<Self::Args as #runtime::Split>::Prefix)
+}
+
+fn args_type(model: &Model) -> TokenStream {
     let arguments = &model.arguments;
-    let tuple = quote!((#(#arguments,)*));
+    let list = arguments_list(model);
+    let tuple = quote_spanned!(list=> (#(#arguments,)*));
     if model.all_parts {
-        quote!(#runtime::AllParts<#tuple>)
+        let runtime = model.runtime.private_at(list);
+        quote_spanned!(list=> #runtime::AllParts<#tuple>)
     } else {
         tuple
     }
@@ -129,20 +151,23 @@ fn implementation(
     let authorize = authorize(model, runtime);
     let replay = replay(model, runtime);
     // a generic parameter of an outer `impl` is blamed here
-    let header = quote_spanned!(at(model.signature.ident.span())=> impl #declared);
-    quote! {
-        #header #runtime::Operation for #operation #used #bounds {
-            type Handle = #handle;
-            type Args = #args;
-            type Output = #output;
-            const SPEC: #runtime::Spec = #spec;
-            #scope
-            #call
-            fn settle(out: Self::Output) -> #runtime::Settled #settle
-            #authorize
-            #replay
-        }
-    }
+    let name = at(model.signature.ident.span());
+    let header = {
+        let runtime = model.runtime.private_at(name);
+        quote_spanned!(name=> impl #declared #runtime::Operation for #operation #used #bounds)
+    };
+    let items = quote! {
+        type Handle = #handle;
+        type Args = #args;
+        type Output = #output;
+        const SPEC: #runtime::Spec = #spec;
+        #scope
+        #call
+        fn settle(out: Self::Output) -> #runtime::Settled #settle
+        #authorize
+        #replay
+    };
+    quote_spanned!(name=> #header { #items })
 }
 
 fn scope(model: &Model, runtime: &TokenStream) -> TokenStream {
@@ -159,8 +184,9 @@ fn scope(model: &Model, runtime: &TokenStream) -> TokenStream {
         }
         None => quote!(::core::unreachable!()),
     };
+    let prefix = prefix_type(model);
     quote! {
-        fn scope(prefix: &<Self::Args as #runtime::Split>::Prefix) -> #runtime::ScopeKey {
+        fn scope(prefix: #prefix) -> #runtime::ScopeKey {
             #body
         }
     }
@@ -222,10 +248,11 @@ fn authorize(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let members = model.arguments.len() - usize::from(!model.all_parts);
     let place = at(path.span());
     let indexes = (0..members).map(|member| index(member, place));
+    let prefix = prefix_type(model);
     let checked = quote_spanned!(place=> #runtime::authorized(#path(#(&prefix.#indexes),*).await));
     Some(quote_spanned! {place=>
         fn authorize(
-            prefix: &<Self::Args as #runtime::Split>::Prefix,
+            prefix: #prefix,
         ) -> impl ::core::future::Future<Output = ::core::result::Result<(), #runtime::Response>> + ::core::marker::Send {
             async move { #checked }
         }
@@ -252,25 +279,18 @@ fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
 fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let state = model.args.state.as_ref()?;
     let handle = &model.handle;
-    let store = quote_spanned! {at(state.span())=>
-        let _ = <#state as #runtime::HasIdempotency<<#handle as #runtime::Handle>::Db>>::idempotency;
-    };
+    let store = quote_spanned!(at(state.span())=> #runtime::assert_store::<#state, #handle>(););
     let from_parts = if model.all_parts {
         model.arguments.len()
     } else {
         model.arguments.len().saturating_sub(1)
     };
-    // naming a trait's function asks for the trait, and for nothing that a message would have to explain
     let checks = model.arguments.iter().enumerate().map(|(index, ty)| {
         let place = at(ty.span());
         if index < from_parts {
-            quote_spanned! {place=>
-                let _ = <#ty as #runtime::FromRequestParts<#state>>::from_request_parts;
-            }
+            quote_spanned!(place=> #runtime::assert_parts::<#ty, #state>();)
         } else {
-            quote_spanned! {place=>
-                let _ = <#ty as #runtime::FromRequest<#state, _>>::from_request;
-            }
+            quote_spanned!(place=> #runtime::assert_request::<#ty, #state, _>();)
         }
     });
     Some(quote!(#store #(#checks)*))

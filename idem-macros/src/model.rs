@@ -150,7 +150,8 @@ fn operation_type(function: &str, handler: &Handler) -> Ident {
     while mentions(used.clone(), &name) {
         name.push('_');
     }
-    Ident::new(&name, proc_macro2::Span::call_site())
+    let place = proc_macro2::Span::call_site().located_at(handler.signature.ident.span());
+    Ident::new(&name, place)
 }
 
 fn mentions(tokens: TokenStream, name: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Where generated code finds the runtime: `crate = "::path"`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{LitStr, Path, parse_quote};
 
@@ -41,6 +41,15 @@ impl CratePath {
     pub(crate) fn private(&self) -> TokenStream {
         let path = &self.0;
         quote!(#path::__private)
+    }
+
+    /// The same, its tokens at a place of the user's: a type is blamed from its first token to its last.
+    pub(crate) fn private_at(&self, place: Span) -> TokenStream {
+        let tokens = self.private().into_iter().map(|mut token| {
+            token.set_span(token.span().located_at(place));
+            token
+        });
+        tokens.collect()
     }
 }
 

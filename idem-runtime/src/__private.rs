@@ -1,6 +1,8 @@
 //! What generated code names. Not part of the public API.
 
-pub use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRequest, FromRequestParts};
+
+pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
 
 pub use crate::call::{AllParts, Answer, Call, HasIdempotency, Split};
@@ -29,3 +31,12 @@ pub fn authorized<E: IntoResponse>(checked: Result<(), E>) -> Result<(), Respons
 pub const fn require_send<F: Future + Send>(future: F) -> F {
     future
 }
+
+/// Checks one argument against the state that the attribute names.
+pub const fn assert_parts<T: FromRequestParts<S>, S>() {}
+
+/// Checks the last argument against the state that the attribute names.
+pub const fn assert_request<T: FromRequest<S, M>, S, M>() {}
+
+/// Checks the state that the attribute names for the handler's own needs.
+pub const fn assert_store<S: HasIdempotency<H::Db>, H: Handle>() {}

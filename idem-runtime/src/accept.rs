@@ -325,7 +325,16 @@ impl<DB: Backend> Ticket<DB> {
                 let response = response.shared(&self.idempotency.shared.settings.headers);
                 (response.into_response(None), Signal::PendingDuplicate)
             }
-            Landed::Refused(problem) => (self.refuse(problem), Signal::PendingDuplicate),
+            Landed::Refused(problem) => {
+                let signal = match problem.code() {
+                    Code::KeyReused => Signal::Mismatch,
+                    Code::KeyExpired => Signal::Expired,
+                    Code::OutcomeUnknown => Signal::Unresolved,
+                    Code::StoreUnavailable => Signal::StoreFailure,
+                    _ => Signal::PendingDuplicate,
+                };
+                (self.refuse(problem), signal)
+            }
         }
     }
 

@@ -37,6 +37,9 @@ type Ready<DB> = call::Ready<Tx<DB>>;
 const MAX_RUNS: u32 = 5;
 /// How long an attempt that is over may take to find out what became of its transaction.
 const CLEAN_UP: Duration = Duration::from_secs(1);
+/// How long a commit, or the storing of an answer before it, may take until its outcome is read from the
+/// record instead.
+const COMMIT: Duration = Duration::from_secs(5);
 /// The first and the longest pause between two looks at a key that another process works on.
 const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
@@ -171,18 +174,18 @@ impl<DB: Backend> Attempt<DB> {
         let took_over = match claimed {
             Ok(Ok(Claimed::Won { took_over })) => took_over,
             Ok(Ok(Claimed::InFlight)) => {
-                let _ = tx.rollback().await;
+                tx.rollback().await;
                 return Ok(Step::InFlight);
             }
             Ok(Ok(Claimed::Held(record))) => {
-                let _ = tx.rollback().await;
+                tx.rollback().await;
                 return match self.judge(&record, unacknowledged, conflict)? {
                     Some(finished) => Ok(Step::Finished(finished)),
                     None => Ok(Step::InFlight),
                 };
             }
             Ok(Err(error)) if backend::asks_to_run_again(&error) => {
-                let _ = tx.rollback().await;
+                tx.rollback().await;
                 return Ok(Step::Again);
             }
             Ok(Err(error)) => {
@@ -204,18 +207,17 @@ impl<DB: Backend> Attempt<DB> {
         if watch.took_connection() {
             return self.outside(tx, claim).await;
         }
-        if tx.is_poisoned() {
-            tracing::warn!(target: "idem", operation = self.ticket.spec.name, "a savepoint was cancelled; the transaction is rolled back");
-            return self
-                .undo(tx, claim, self.released(Code::TransactionAborted))
-                .await;
-        }
         match ran {
+            Ran::Answered(Fate::Commit, _) if tx.is_poisoned() => {
+                tracing::error!(target: "idem", operation = claim.operation, "a savepoint was cancelled; the transaction is rolled back");
+                self.undo(tx, claim, self.released(Code::TransactionAborted))
+                    .await
+            }
             Ran::Answered(Fate::Commit, response) => {
                 self.commit(tx, claim, response, took_over).await
             }
             Ran::Answered(Fate::Retry, _) => {
-                tx.rollback().await.map_err(StoreError::Database)?;
+                tx.rollback().await;
                 Ok(Step::Again)
             }
             Ran::Answered(fate, response) if self.rejects(fate, &response) => {
@@ -262,7 +264,7 @@ impl<DB: Backend> Attempt<DB> {
         let parcel = match self.parcel(&response, tx.resources()) {
             Ok(parcel) => parcel,
             Err(error) => {
-                let _ = tx.rollback().await;
+                tx.rollback().await;
                 return Err(error);
             }
         };
@@ -270,13 +272,13 @@ impl<DB: Backend> Attempt<DB> {
         if faults::planted(Plant::AnswerBefore) {
             self.alone(claim, State::Completed, &answer).await?;
             faults::point("planted.between");
-            tx.commit().await.map_err(StoreError::Database)?;
+            tx.commit(COMMIT).await.map_err(StoreError::Database)?;
             return Ok(Step::Finished(
                 self.accepted(&parcel, response, None, false),
             ));
         }
         if faults::planted(Plant::AnswerAfter) {
-            tx.commit().await.map_err(StoreError::Database)?;
+            tx.commit(COMMIT).await.map_err(StoreError::Database)?;
             faults::point("planted.between");
             self.alone(claim, State::Completed, &answer).await?;
             return Ok(Step::Finished(
@@ -285,16 +287,20 @@ impl<DB: Backend> Attempt<DB> {
         }
         faults::point("complete.before");
         let (connection, session) = tx.parts();
-        let completed = DB::complete(connection, session, claim, &answer).await;
+        let completed = timeout(COMMIT, DB::complete(connection, session, claim, &answer)).await;
         faults::point("complete.after");
+        let Ok(completed) = completed else {
+            tx.abandon();
+            return Err(StoreError::TimedOut("the storing of an answer"));
+        };
         let stored = match completed {
             Ok(Completed::Stored(stored)) => stored,
             Ok(Completed::Lost) => {
-                let _ = tx.rollback().await;
+                tx.rollback().await;
                 return Ok(Step::Conflict);
             }
             Ok(Completed::NotOpen(TransactionState::RolledBack)) => {
-                let _ = tx.rollback().await;
+                tx.rollback().await;
                 return Ok(Step::Finished(self.released(Code::TransactionAborted)));
             }
             Ok(Completed::NotOpen(_)) => {
@@ -302,7 +308,7 @@ impl<DB: Backend> Attempt<DB> {
             }
             Err(error) => {
                 let fault = backend::fault(&error);
-                let _ = tx.rollback().await;
+                tx.rollback().await;
                 return match fault {
                     Fault::RunAgain => Ok(Step::Again),
                     Fault::Aborted => Ok(Step::Finished(self.released(Code::TransactionAborted))),
@@ -311,7 +317,7 @@ impl<DB: Backend> Attempt<DB> {
             }
         };
         faults::point("commit.before");
-        let committed = tx.commit().await;
+        let committed = tx.commit(COMMIT).await;
         faults::point("commit.after");
         match committed {
             Ok(()) => {}
@@ -349,12 +355,11 @@ impl<DB: Backend> Attempt<DB> {
         let parcel = match self.parcel(&response, tx.resources()) {
             Ok(parcel) => parcel,
             Err(error) => {
-                let _ = tx.rollback().await;
+                tx.rollback().await;
                 return Err(error);
             }
         };
-        // An error here closes the connection, which rolls back too.
-        let _ = tx.rollback().await;
+        tx.rollback().await;
         faults::point("reject.before");
         let stored = self
             .alone(claim, State::Completed, &parcel.answer(&self.ticket))
@@ -378,7 +383,7 @@ impl<DB: Backend> Attempt<DB> {
         if let Some(ended) = self.state(&mut tx, claim).await {
             return self.gone(tx, claim, ended).await;
         }
-        let _ = timeout(CLEAN_UP, tx.rollback()).await;
+        tx.rollback().await;
         if DB::LAST_LOOK
             && let Some(other) = self.look(&Vec::new(), true).await?
         {
@@ -406,7 +411,7 @@ impl<DB: Backend> Attempt<DB> {
         match state {
             TransactionState::Ended => self.ended(tx, claim, Code::TransactionEnded).await,
             _ => {
-                let _ = tx.rollback().await;
+                tx.rollback().await;
                 Ok(Step::Finished(self.released(Code::TransactionAborted)))
             }
         }
@@ -427,7 +432,7 @@ impl<DB: Backend> Attempt<DB> {
             code = code.as_str(),
             "an effect may have missed the transaction; the key is kept as unknown"
         );
-        let _ = timeout(CLEAN_UP, tx.rollback()).await;
+        tx.rollback().await;
         let answer = Answer {
             status: 500,
             content: None,
@@ -817,7 +822,7 @@ async fn once_unprotected<DB: Backend>(
     let ran = run(ticket, &mut tx, ready, &watch).await;
     let refuse = |code| Ok(Some(ticket.refuse(&Problem::new(code))));
     if watch.took_connection() {
-        let _ = tx.rollback().await;
+        tx.rollback().await;
         return refuse(Code::EffectOutsideTransaction);
     }
     let state = match timeout(CLEAN_UP, tx.state(None)).await {
@@ -835,13 +840,13 @@ async fn once_unprotected<DB: Backend>(
     };
     let poisoned = tx.is_poisoned() || state == TransactionState::RolledBack;
     if state == TransactionState::Ended {
-        let _ = tx.rollback().await;
+        tx.rollback().await;
         return refuse(Code::TransactionEnded);
     }
     let response = match ran {
         Ran::Answered(Fate::Commit, response) if !poisoned => response,
         ran => {
-            let _ = timeout(CLEAN_UP, tx.rollback()).await;
+            tx.rollback().await;
             return match ran {
                 Ran::Answered(Fate::Commit, _) => refuse(Code::TransactionAborted),
                 Ran::Answered(Fate::Retry, _) => Ok(None),
@@ -852,7 +857,7 @@ async fn once_unprotected<DB: Backend>(
             };
         }
     };
-    match tx.commit().await {
+    match tx.commit(COMMIT).await {
         Ok(()) => Ok(Some(response.into_response(None))),
         Err(error) => match backend::fault(&error) {
             Fault::RunAgain => Ok(None),

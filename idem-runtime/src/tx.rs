@@ -2,16 +2,21 @@
 
 use std::fmt;
 use std::ops::{AsyncFnOnce, Deref, DerefMut};
+use std::time::Duration;
 
 use sqlx::Database;
 use sqlx::pool::PoolConnection;
 use sqlx_core::transaction::TransactionManager;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::backend::{Backend, Claim, TransactionState};
 use crate::call::Authorized;
 use crate::faults;
+
+/// How long a rollback may take.
+const ROLLBACK: Duration = Duration::from_secs(1);
 
 /// What a handler writes through; it says which database, and how the handler is run. Sealed.
 #[diagnostic::on_unimplemented(
@@ -163,8 +168,11 @@ impl<DB: Backend> Tx<DB> {
         DB::state(&mut self.connection, &mut self.session, claim).await
     }
 
-    pub(crate) async fn commit(mut self) -> sqlx::Result<()> {
-        let committed = DB::commit(&mut self.connection, &mut self.session).await;
+    /// Commits, within `limit`. On an error nobody knows what the database decided, unless it says so.
+    pub(crate) async fn commit(mut self, limit: Duration) -> sqlx::Result<()> {
+        let committed = timeout(limit, DB::commit(&mut self.connection, &mut self.session))
+            .await
+            .unwrap_or(Err(sqlx::Error::PoolTimedOut));
         self.open = false;
         if committed.is_err() {
             self.connection.close_on_drop();
@@ -172,15 +180,18 @@ impl<DB: Backend> Tx<DB> {
         committed
     }
 
-    /// Rolls back. On an error the connection is closed, which rolls back too.
-    pub(crate) async fn rollback(mut self) -> sqlx::Result<()> {
+    /// Rolls back. What can't be rolled back in time is, by closing the connection.
+    pub(crate) async fn rollback(mut self) {
         DB::release_session(&mut self.session);
-        let rolled_back = DB::TransactionManager::rollback(&mut self.connection).await;
+        let rolled_back = timeout(
+            ROLLBACK,
+            DB::TransactionManager::rollback(&mut self.connection),
+        )
+        .await;
         self.open = false;
-        if rolled_back.is_err() || DB::is_spoiled(&self.session) {
+        if !matches!(rolled_back, Ok(Ok(()))) || DB::is_spoiled(&self.session) {
             self.connection.close_on_drop();
         }
-        rolled_back
     }
 
     /// Gives the connection up: it is in no known state.

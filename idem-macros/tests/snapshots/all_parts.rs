@@ -54,14 +54,8 @@ async fn close(
             }
         }
     }
-    let _ = <AppState as ::idem_runtime::__private::HasIdempotency<
-        <Tx<MySql> as ::idem_runtime::__private::Handle>::Db,
-    >>::idempotency;
-    let _ = <Path<
-        Uuid,
-    > as ::idem_runtime::__private::FromRequestParts<AppState>>::from_request_parts;
-    let _ = <Account as ::idem_runtime::__private::FromRequestParts<
-        AppState,
-    >>::from_request_parts;
+    ::idem_runtime::__private::assert_store::<AppState, Tx<MySql>>();
+    ::idem_runtime::__private::assert_parts::<Path<Uuid>, AppState>();
+    ::idem_runtime::__private::assert_parts::<Account, AppState>();
     ::idem_runtime::__private::run::<CloseOperation>(call).await
 }

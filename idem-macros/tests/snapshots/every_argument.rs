@@ -106,22 +106,13 @@ pub async fn create_order(
             }
         }
     }
-    let _ = <AppState<
-        Live,
-        Metrics,
-    > as ::shop::idem::__private::HasIdempotency<
-        <Tx<Postgres> as ::shop::idem::__private::Handle>::Db,
-    >>::idempotency;
-    let _ = <Account as ::shop::idem::__private::FromRequestParts<
+    ::shop::idem::__private::assert_store::<AppState<Live, Metrics>, Tx<Postgres>>();
+    ::shop::idem::__private::assert_parts::<Account, AppState<Live, Metrics>>();
+    ::shop::idem::__private::assert_parts::<State<Pricing>, AppState<Live, Metrics>>();
+    ::shop::idem::__private::assert_request::<
+        Json<NewOrder>,
         AppState<Live, Metrics>,
-    >>::from_request_parts;
-    let _ = <State<
-        Pricing,
-    > as ::shop::idem::__private::FromRequestParts<
-        AppState<Live, Metrics>,
-    >>::from_request_parts;
-    let _ = <Json<
-        NewOrder,
-    > as ::shop::idem::__private::FromRequest<AppState<Live, Metrics>, _>>::from_request;
+        _,
+    >();
     ::shop::idem::__private::run::<CreateOrderOperation>(call).await
 }

@@ -80,26 +80,42 @@ impl Block {
         (others.trailing_zeros() >> 3) as usize
     }
 
-    /// How many of the first `count` (1 to 16) bytes remain without the zero digits at their end.
+    /// The block with NULs in place of all but the first `count` (0 to 16) bytes.
+    #[inline(always)]
+    fn lowest(self, count: usize) -> u128 {
+        self.0 & LOWEST[count & 31]
+    }
+
+    /// How many of the first `count` bytes remain without the zero digits at their end.
     #[inline(always)]
     pub(super) fn without_last_zeros(self, count: usize) -> usize {
-        let others = (self.0 ^ u128::from_le_bytes([b'0'; 16])) << (128 - 8 * count);
-        count - (others.leading_zeros() >> 3).min(count as u32) as usize
+        let others = Block(self.0 ^ u128::from_le_bytes([b'0'; 16])).lowest(count);
+        Block::SIZE - (others.leading_zeros() >> 3) as usize
     }
 
-    /// Whether the first `count` (1 to 16) bytes are those of another block.
+    /// Whether the first `count` bytes are those of another block.
     #[inline(always)]
     pub(super) fn begins_like(self, other: Block, count: usize) -> bool {
-        (self.0 ^ other.0) << (128 - 8 * count) == 0
+        Block(self.0 ^ other.0).lowest(count) == 0
     }
 
-    /// Not zero if some byte is beyond ASCII.
+    /// Whether the first `count` bytes are.
     #[inline(always)]
-    pub(super) fn beyond_ascii(self) -> u64 {
-        let (low, high) = self.halves();
-        (low | high) & HIGH_BITS
+    pub(super) fn is_ascii(self, count: usize) -> bool {
+        self.lowest(count) & u128::from_le_bytes([0x80; 16]) == 0
     }
 }
+
+/// By a number of bytes: as many of the lowest. A look-up, since shifting two words by a variable costs more.
+static LOWEST: [u128; 32] = {
+    let mut masks = [u128::MAX; 32];
+    let mut count = 0;
+    while count < Block::SIZE {
+        masks[count] = (1 << (8 * count)) - 1;
+        count += 1;
+    }
+    masks
+};
 
 #[cfg(test)]
 mod tests {
@@ -138,13 +154,17 @@ mod tests {
             "{bytes:?}"
         );
         assert_eq!(block.spaces(), first(&|byte| byte != b' '), "{bytes:?}");
-        assert_eq!(block.beyond_ascii() != 0, !bytes.is_ascii(), "{bytes:?}");
         for count in 1..=16 {
             let kept = bytes[..count]
                 .iter()
                 .rposition(|byte| *byte != b'0')
                 .map_or(0, |at| at + 1);
             assert_eq!(block.without_last_zeros(count), kept, "{bytes:?}");
+            assert_eq!(
+                block.is_ascii(count),
+                bytes[..count].is_ascii(),
+                "{bytes:?}"
+            );
         }
     }
 

@@ -3,10 +3,7 @@
 //! A document's objects mostly repeat a few sets of names in a few orders. So an object's names are first compared with
 //! those that an object in its place had before; only what differs is read, sorted and looked up.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, RandomState},
-};
+use std::hash::{BuildHasher, RandomState};
 
 use super::{block::Block, output::Start, values::tag};
 use crate::fingerprint::sink::Sink;
@@ -14,13 +11,14 @@ use crate::fingerprint::sink::Sink;
 /// In place of a layout's index: nothing is known.
 pub(super) const NO_LAYOUT: u32 = u32::MAX;
 
-/// A name as written, and its decoded text.
+/// A name: all that is written before its member's value, and its decoded text.
 #[derive(Clone, Copy)]
 pub(super) struct Name {
-    /// With its quotes, in the body.
-    raw: u32,
+    /// From the end of what came before to the value: comma, name, colon and blanks. What repeats these bytes repeats
+    /// the name.
+    written: u32,
     /// 0 for the name of a member that is ignored, which only has to be unique.
-    raw_length: u32,
+    written_length: u32,
     /// In the body, or, behind its end, in the arena.
     text: u32,
     text_length: u32,
@@ -30,19 +28,24 @@ impl Name {
     /// A name without escapes, between its quotes.
     pub(super) fn plain(start: usize, end: usize) -> Name {
         Name {
-            raw: start as u32 - 1,
-            raw_length: (end - start) as u32 + 2,
+            written: 0,
+            written_length: 0,
             text: start as u32,
             text_length: (end - start) as u32,
         }
     }
 
+    pub(super) fn written_at(&mut self, start: usize, end: usize) {
+        self.written = start as u32;
+        self.written_length = (end - start) as u32;
+    }
+
     pub(super) fn ignore(&mut self) {
-        self.raw_length = 0;
+        self.written_length = 0;
     }
 
     fn is_ignored(&self) -> bool {
-        self.raw_length == 0
+        self.written_length == 0
     }
 }
 
@@ -62,16 +65,17 @@ pub(super) struct Layout {
     pub(super) count: u32,
     /// The set of these names.
     set: u32,
+    /// The names were written in their order.
+    pub(super) is_sorted: bool,
 }
 
 /// A set of names.
 struct Set {
+    hash: u64,
     /// One of the layouts that have it.
     layout: u32,
     /// Counted from 1 in the order of writing; 0 as long as it has not been written.
     number: u32,
-    /// Another set with the same hash.
-    next: Option<u32>,
 }
 
 pub(super) struct Names<'a> {
@@ -80,8 +84,9 @@ pub(super) struct Names<'a> {
     slots: Vec<Slot>,
     layouts: Vec<Layout>,
     sets: Vec<Set>,
-    /// From a set's hash. The seed is random: a client cannot prepare names that collide.
-    by_hash: HashMap<u64, u32>,
+    /// A hash table of the sets, probed in order and never more than half full; 0 is free, `n` is set `n - 1`. The seed
+    /// is random: a client cannot prepare names that collide.
+    table: Vec<u32>,
     seed: u64,
     /// The names being sorted: the first eight bytes, which nearly always decide, and the index.
     sorting: Vec<(u64, u32)>,
@@ -90,15 +95,14 @@ pub(super) struct Names<'a> {
 
 impl<'a> Names<'a> {
     pub(super) fn new(body: &'a [u8]) -> Names<'a> {
-        let random = RandomState::new();
         Names {
             body,
             arena: Vec::new(),
             slots: Vec::with_capacity(32),
             layouts: Vec::with_capacity(8),
             sets: Vec::with_capacity(8),
-            seed: random.hash_one(0_u8) | 1,
-            by_hash: HashMap::with_hasher(random),
+            seed: RandomState::new().hash_one(0_u8),
+            table: vec![0; 64],
             sorting: Vec::new(),
             written: 0,
         }
@@ -109,21 +113,23 @@ impl<'a> Names<'a> {
         &mut self.arena
     }
 
-    /// A name with escapes, whose decoded text was put in the arena from `text` on.
-    pub(super) fn escaped(&self, start: usize, end: usize, text: usize) -> Name {
-        Name {
-            text: (self.body.len() + text) as u32,
-            text_length: (self.arena.len() - text) as u32,
-            ..Name::plain(start, end)
-        }
+    /// A name with escapes, whose decoded text fills the arena from `text` on.
+    pub(super) fn escaped(&self, text: usize) -> Name {
+        let before = self.body.len();
+        Name::plain(before + text, before + self.arena.len())
     }
 
     pub(super) fn text(&self, name: &Name) -> &[u8] {
-        let (source, start) = match (name.text as usize).checked_sub(self.body.len()) {
-            None => (self.body, name.text as usize),
-            Some(start) => (&self.arena[..], start),
-        };
+        let (source, start) = self.source(name);
         &source[start..start + name.text_length as usize]
+    }
+
+    /// What a name's text is in, and where in it.
+    fn source(&self, name: &Name) -> (&[u8], usize) {
+        match (name.text as usize).checked_sub(self.body.len()) {
+            None => (self.body, name.text as usize),
+            Some(start) => (&self.arena, start),
+        }
     }
 
     pub(super) fn layout(&self, layout: u32) -> Layout {
@@ -134,22 +140,24 @@ impl<'a> Names<'a> {
         &self.slots[first as usize..end as usize]
     }
 
-    /// Where the name at a position ends (behind its closing quote) if it is written as the slot's is.
+    pub(super) fn slot(&self, slot: u32) -> &Slot {
+        &self.slots[slot as usize]
+    }
+
+    /// Where a value begins if before it stands what stood before the slot's.
     #[inline(always)]
-    pub(super) fn expected(&self, at: usize, slot: u32, end: u32) -> Option<usize> {
-        if slot >= end {
+    pub(super) fn expected(&self, from: usize, slot: u32, last: u32) -> Option<usize> {
+        if slot >= last {
             return None;
         }
-        let Name {
-            raw, raw_length, ..
-        } = self.slots[slot as usize].name;
-        let (raw, length) = (raw as usize, raw_length as usize);
+        let name = &self.slots[slot as usize].name;
+        let (written, length) = (name.written as usize, name.written_length as usize);
         let same = if length <= Block::SIZE {
-            Block::at(self.body, at).begins_like(Block::at(self.body, raw), length)
+            Block::at(self.body, from).begins_like(Block::at(self.body, written), length)
         } else {
-            self.body.get(at..at + length) == self.body.get(raw..raw + length)
+            self.body.get(from..from + length) == self.body.get(written..written + length)
         };
-        same.then_some(at + length)
+        same.then_some(from + length)
     }
 
     #[inline(always)]
@@ -175,7 +183,7 @@ impl<'a> Names<'a> {
         sorting.extend(
             (0..)
                 .zip(names)
-                .map(|(index, name)| (prefix(self.text(name)), index)),
+                .map(|(index, name)| (self.prefix(name), index)),
         );
         let text = |index: u32| self.text(&names[index as usize]);
         let by_name = |left: &(u64, u32), right: &(u64, u32)| {
@@ -217,7 +225,8 @@ impl<'a> Names<'a> {
         let new = Layout {
             first,
             count: names.len() as u32,
-            set: self.sets.len() as u32,
+            set: 0,
+            is_sorted: sorting.is_sorted_by_key(|(_, index)| *index),
         };
         self.layouts.push(new);
         let set = self.find_set(new, layout);
@@ -228,31 +237,65 @@ impl<'a> Names<'a> {
     /// The set of a layout's names, which is a new one if no layout had it before.
     fn find_set(&mut self, layout: Layout, index: u32) -> u32 {
         let mut hash = self.seed;
-        for name in self.sorted_names(layout) {
-            hash = mix(hash, name, self.seed);
+        let slots = self.slots(layout.first, layout.first + layout.count);
+        for slot in slots {
+            hash = self.mix(hash, &slots[slot.sorted as usize].name);
         }
-        let first = self.by_hash.get(&hash).copied();
-        let mut candidate = first;
-        while let Some(known) = candidate {
-            let Set {
-                layout: of, next, ..
-            } = self.sets[known as usize];
-            if self
-                .sorted_names(self.layouts[of as usize])
-                .eq(self.sorted_names(layout))
-            {
+        let mut place = self.place(hash);
+        while let Some(known) = self.table[place].checked_sub(1) {
+            let set = &self.sets[known as usize];
+            let other = self.layouts[set.layout as usize];
+            if set.hash == hash && self.sorted_names(other).eq(self.sorted_names(layout)) {
                 return known;
             }
-            candidate = next;
+            place = (place + 1) & (self.table.len() - 1);
         }
-        let new = self.sets.len() as u32;
-        self.by_hash.insert(hash, new);
         self.sets.push(Set {
+            hash,
             layout: index,
             number: 0,
-            next: first,
         });
-        new
+        self.table[place] = self.sets.len() as u32;
+        if self.sets.len() * 2 > self.table.len() {
+            self.grow_table();
+        }
+        self.sets.len() as u32 - 1
+    }
+
+    /// Where a hash's set is looked for first.
+    fn place(&self, hash: u64) -> usize {
+        hash as usize & (self.table.len() - 1)
+    }
+
+    #[cold]
+    fn grow_table(&mut self) {
+        self.table = vec![0; self.table.len() * 4];
+        for (number, set) in (1..).zip(&self.sets) {
+            let mut place = self.place(set.hash);
+            while self.table[place] != 0 {
+                place = (place + 1) & (self.table.len() - 1);
+            }
+            self.table[place] = number;
+        }
+    }
+
+    /// Adds a name to a hash: multiplications folded in two, under a secret seed.
+    fn mix(&self, hash: u64, name: &Name) -> u64 {
+        let fold = |hash: u64, word: u64| {
+            let product =
+                u128::from(hash ^ word) * u128::from(self.seed ^ 0x9e37_79b9_7f4a_7c15 | 1);
+            (product as u64) ^ ((product >> 64) as u64)
+        };
+        let (source, start) = self.source(name);
+        let end = start + name.text_length as usize;
+        let words = (start..end).step_by(8).map(|at| word(source, at, end - at));
+        words.fold(fold(hash, u64::from(name.text_length) | 1 << 63), fold)
+    }
+
+    /// The first eight bytes of a name as a number that sorts as they do.
+    fn prefix(&self, name: &Name) -> u64 {
+        let (source, start) = self.source(name);
+        word(source, start, name.text_length as usize).swap_bytes()
     }
 
     fn sorted_names(&self, layout: Layout) -> impl Iterator<Item = &[u8]> {
@@ -269,8 +312,7 @@ impl<'a> Names<'a> {
         if number == 0 {
             self.write_new(sink, layout);
         } else {
-            sink.byte(tag::OBJECT_LIKE);
-            sink.number(u64::from(number));
+            sink.tagged_number(tag::OBJECT_LIKE, u64::from(number));
         }
     }
 
@@ -310,31 +352,16 @@ fn without_ignored(
     kept
 }
 
-/// The first eight bytes of a name as a number that sorts as they do.
-fn prefix(text: &[u8]) -> u64 {
-    match text.first_chunk::<8>() {
-        Some(first) => u64::from_be_bytes(*first),
-        None => u64::from_be_bytes(padded(text)),
+/// The first eight bytes from a position on, the first one lowest, NULs in place of those behind `length`.
+fn word(source: &[u8], at: usize, length: usize) -> u64 {
+    match source.get(at..).and_then(<[u8]>::first_chunk) {
+        Some(bytes) if length >= 8 => u64::from_le_bytes(*bytes),
+        Some(bytes) => u64::from_le_bytes(*bytes) & ((1 << (8 * length)) - 1),
+        None => {
+            let mut bytes = [0; 8];
+            let length = length.min(8);
+            bytes[..length].copy_from_slice(&source[at..at + length]);
+            u64::from_le_bytes(bytes)
+        }
     }
-}
-
-fn padded(text: &[u8]) -> [u8; 8] {
-    let mut bytes = [0; 8];
-    bytes[..text.len()].copy_from_slice(text);
-    bytes
-}
-
-/// Adds a name to a hash: multiplications folded in two, under a secret seed.
-fn mix(hash: u64, name: &[u8], seed: u64) -> u64 {
-    let fold = |hash: u64, word: u64| {
-        let product = u128::from(hash ^ word) * u128::from(seed ^ 0x9e37_79b9_7f4a_7c14);
-        (product as u64) ^ ((product >> 64) as u64)
-    };
-    let (words, rest) = name.as_chunks::<8>();
-    let hash = words
-        .iter()
-        .fold(fold(hash, name.len() as u64), |hash, word| {
-            fold(hash, u64::from_le_bytes(*word))
-        });
-    fold(hash, u64::from_le_bytes(padded(rest)))
 }

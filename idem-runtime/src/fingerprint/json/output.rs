@@ -116,43 +116,71 @@ impl<'a> Canonical<'a> {
             self.piece(sink, from.value, object.start);
             let layout = self.names.layout(object.layout);
             self.names.write(sink, layout);
-            let has_objects = object.next != from.object + 1;
+            if layout.is_sorted {
+                from = Start {
+                    value: object.start,
+                    object: from.object + 1,
+                };
+                continue;
+            }
+            let is_leaf = object.next == from.object + 1;
             from = Start {
                 value: object.end,
                 object: object.next,
             };
-            if has_objects {
+            let (slot, last, members) = (layout.first, layout.first + layout.count, object.members);
+            if is_leaf {
+                self.leaf(sink, slot, last, members);
+            } else {
                 steps.push(Step::Stretch { from, to });
-                steps.push(Step::Members {
-                    slot: layout.first,
-                    last: layout.first + layout.count,
-                    members: object.members,
-                });
-                return;
-            }
-            let starts = &self.members[object.members as usize..];
-            for slot in self.names.slots(layout.first, layout.first + layout.count) {
-                let member = slot.sorted as usize;
-                self.piece(sink, starts[member].value, starts[member + 1].value);
+                return self.members(sink, steps, slot, last, members);
             }
         }
         self.piece(sink, from.value, to.value);
     }
 
-    fn members(&self, sink: &mut Sink, steps: &mut Vec<Step>, slot: u32, last: u32, members: u32) {
-        for (next, slot) in (slot + 1..).zip(self.names.slots(slot, last)) {
-            let member = (members + slot.sorted) as usize;
+    /// Writes the members of an object without objects in it.
+    #[inline(always)]
+    fn leaf(&self, sink: &mut Sink, slot: u32, last: u32, members: u32) {
+        let starts = &self.members[members as usize..];
+        let slots = self.names.slots(slot, last);
+        sink.pieces(
+            &self.values,
+            slots.iter().map(|slot| {
+                let member = slot.sorted as usize;
+                (
+                    starts[member].value as usize,
+                    starts[member + 1].value as usize,
+                )
+            }),
+        );
+    }
+
+    /// Writes an object's members from a slot on, until one needs steps of its own.
+    fn members(
+        &mut self,
+        sink: &mut Sink,
+        steps: &mut Vec<Step>,
+        slot: u32,
+        last: u32,
+        members: u32,
+    ) {
+        for slot in slot..last {
+            let member = (members + self.names.slot(slot).sorted) as usize;
             let (from, to) = (self.members[member], self.members[member + 1]);
-            if from.object != to.object {
-                steps.push(Step::Members {
-                    slot: next,
-                    last,
-                    members,
-                });
-                steps.push(Step::Stretch { from, to });
-                return;
+            match to.object - from.object {
+                0 => self.piece(sink, from.value, to.value),
+                1 => self.stretch(sink, steps, from, to),
+                _ => {
+                    steps.push(Step::Members {
+                        slot: slot + 1,
+                        last,
+                        members,
+                    });
+                    steps.push(Step::Stretch { from, to });
+                    return;
+                }
             }
-            self.piece(sink, from.value, to.value);
         }
     }
 

@@ -2,18 +2,37 @@
 
 use super::block::Block;
 
-/// The first position from `at` on that is a quote, a backslash, a control character, or the end of the body.
+/// The first position from `start` on that is a quote, a backslash, a control character, or the end of the body; `None`
+/// if what stands before it is not UTF-8.
 #[inline]
-pub(super) fn plain_end(body: &[u8], mut at: usize, beyond_ascii: &mut u64) -> usize {
+pub(super) fn plain_end(body: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    let mut is_ascii = true;
+    while let Some(stretch) = body.get(at..).and_then(<[u8]>::first_chunk) {
+        if has_stop(stretch) {
+            break;
+        }
+        is_ascii &= stretch.is_ascii();
+        at += stretch.len();
+    }
     loop {
         let block = Block::at(body, at);
-        *beyond_ascii |= block.beyond_ascii();
         let stop = block.stop();
+        is_ascii &= block.is_ascii(stop);
         at += stop;
         if stop < Block::SIZE {
-            return at;
+            break;
         }
     }
+    (is_ascii || std::str::from_utf8(&body[start..at]).is_ok()).then_some(at)
+}
+
+/// Whether plain text ends within a stretch; written so that the compiler makes vector instructions of it.
+#[inline(always)]
+fn has_stop(stretch: &[u8; 64]) -> bool {
+    stretch.iter().fold(0, |found, byte| {
+        found | u8::from(*byte == b'"') | u8::from(*byte == b'\\') | u8::from(*byte < 0x20)
+    }) != 0
 }
 
 /// Appends the decoded text of the string that begins at `start` and is plain up to `plain`, and says where its closing
@@ -23,7 +42,6 @@ pub(super) fn unescape(
     start: usize,
     plain: usize,
     into: &mut Vec<u8>,
-    beyond_ascii: &mut u64,
 ) -> Option<usize> {
     let mut from = start;
     let mut at = plain;
@@ -35,7 +53,7 @@ pub(super) fn unescape(
             _ => return None,
         }
         from = at;
-        at = plain_end(body, at, beyond_ascii);
+        at = plain_end(body, at)?;
     }
 }
 
