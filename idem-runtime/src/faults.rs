@@ -102,9 +102,9 @@ mod active {
 }
 
 #[cfg(feature = "__faults")]
-pub(crate) use active::{planted, recall, remember};
-#[cfg(feature = "__faults")]
 pub use active::point;
+#[cfg(feature = "__faults")]
+pub(crate) use active::{planted, recall, remember};
 
 #[cfg(not(feature = "__faults"))]
 #[inline(always)]

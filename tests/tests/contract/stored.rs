@@ -108,7 +108,7 @@ async fn an_answer_that_cannot_be_stored_has_no_effect(app: &Fixture) {
     }
 }
 
-async fn a_client_that_disconnects_cancels_nothing(app: &Fixture) {
+pub(super) async fn a_client_that_disconnects_cancels_nothing(app: &Fixture) {
     let key = fresh_key();
     let call = app.with_key("/effects", &key).asking("sleep-ms", 600);
     let impatient = call.clone().giving_up_after(Duration::from_millis(150));
