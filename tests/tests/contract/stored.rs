@@ -113,7 +113,7 @@ pub(super) async fn a_client_that_disconnects_cancels_nothing(app: &Fixture) {
     let call = app.with_key("/effects", &key).asking("sleep-ms", 600);
     let impatient = call.clone().giving_up_after(Duration::from_millis(150));
     assert!(impatient.try_send().await.is_err());
-    until("the effect is there", PATIENCE, async || {
+    until("the effect is there", Duration::from_secs(10), async || {
         app.effects(&key).await == 1
     })
     .await;
