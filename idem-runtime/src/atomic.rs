@@ -161,10 +161,10 @@ impl<DB: Backend> Attempt<DB> {
         let unclaimed = faults::planted(Plant::NoClaim)
             || faults::planted(Plant::AnswerBefore)
             || faults::planted(Plant::ExpiredNotAtomic) && self.is_expired().await?;
-        if faults::planted(Plant::AnswerBefore) {
-            if let Some(finished) = self.look(unacknowledged, conflict).await? {
-                return Ok(Step::Finished(finished));
-            }
+        if faults::planted(Plant::AnswerBefore)
+            && let Some(finished) = self.look(unacknowledged, conflict).await?
+        {
+            return Ok(Step::Finished(finished));
         }
         faults::point("begin.before");
         let mut tx = self.ticket.idempotency.begin(self.operation_id).await?;

@@ -24,7 +24,8 @@ pub(crate) enum Plant {
     NoTtl,
     /// An expired record is looked at first and replaced later, whatever it is by then.
     ExpiredNotAtomic,
-    /// A begin that its time limit cut off leaves its connection in the pool.
+    /// A begin that its time limit cut off leaves its connection in the pool. On SQLite that is harmless:
+    /// sqlx itself rolls back a begin that nobody waits for.
     BeginCancelled,
     /// An attempt ends with the connection of its client.
     DroppedWithClient,

@@ -41,3 +41,21 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     }
     panic.downcast_ref::<&str>().copied().unwrap_or("no text")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    #[should_panic(expected = "stays green")]
+    async fn a_case_that_sees_nothing_is_found_out() {
+        assert_turns_red("NoClaim", "nothing", async || {}).await;
+    }
+
+    #[tokio::test]
+    async fn the_fault_is_planted_in_the_second_run_only() {
+        let case = async || assert_eq!(variable(), None);
+        assert_turns_red("NoClaim", "nothing planted", case).await;
+        assert_eq!(variable(), None);
+    }
+}

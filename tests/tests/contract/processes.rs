@@ -146,6 +146,28 @@ pub(super) async fn an_expired_key_is_taken_over_by_one_of_two_processes(backend
     assert_eq!(two.one.effects(&key).await, 2);
 }
 
+/// SQLite's writers take turns, and the wait for a turn is the begin.
+async fn a_begin_that_waited_too_long_keeps_no_turn(backend: Backend) {
+    let two = Two::start(backend, &[]).await;
+    let (busy, key) = (fresh_key(), fresh_key());
+    let slow = two.one.with_key("/effects", &busy).asking("sleep-ms", 2500);
+    let call = two.other.with_key("/effects", &key);
+    let refused = async {
+        two.running(&busy).await;
+        call.send().await
+    };
+    let (first, refused) = tokio::join!(slow.send(), refused);
+    assert_eq!(first.status, 201);
+    refused.assert_problem(503, "idempotency-store-unavailable");
+    for app in [&two.one, &two.other] {
+        until("a turn", Duration::from_secs(8), async || {
+            app.with_key("/effects", &key).send().await.status == 201
+        })
+        .await;
+    }
+    assert_eq!(two.one.effects(&key).await, 1);
+}
+
 async fn a_strict_operation_refuses_a_duplicate_of_another_process_at_once(backend: Backend) {
     let two = Two::start(backend, &[]).await;
     let key = fresh_key();
@@ -230,6 +252,7 @@ across_processes! {
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
         an_expired_key_is_taken_over_by_one_of_two_processes,
+        a_begin_that_waited_too_long_keeps_no_turn,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use idem_tests::application::Fixture;
 use idem_tests::http::fresh_key;
 use idem_tests::on_every_backend;
-use idem_tests::wait::{PATIENCE, until};
+use idem_tests::wait::until;
 
 on_every_backend! {
     an_ok_below_500_is_stored_whatever_its_status,
