@@ -66,6 +66,11 @@ impl Buffered {
             .extensions
             .get::<axum::extract::OriginalUri>()
             .map_or(&self.parts.uri, |original| &original.0);
+        let uri = if faults::planted(Plant::NoPath) {
+            &http::Uri::from_static("/")
+        } else {
+            uri
+        };
         let input = FingerprintInput {
             method: &self.parts.method,
             uri,
@@ -257,7 +262,10 @@ impl<DB: Backend> Ticket<DB> {
         };
         faults::point("answer");
         match own {
-            Some((response, expires_at)) => response.into_response(expires_at),
+            Some((response, expires_at)) => {
+                faults::remember(&self.digest, &response);
+                response.into_response(expires_at)
+            }
             None => match follower.answer(None).await {
                 Ok(landed) => self.answer(&landed).await.0,
                 Err(_) => self.refuse(&Problem::new(Code::StoreUnavailable)),

@@ -161,10 +161,18 @@ impl<DB: Backend> Attempt<DB> {
         conflict: bool,
     ) -> Result<Step, StoreError> {
         let store_timeout = self.ticket.idempotency.shared.settings.store_timeout;
+        let unclaimed = faults::planted(Plant::NoClaim)
+            || faults::planted(Plant::AnswerBefore)
+            || faults::planted(Plant::ExpiredNotAtomic) && self.is_expired().await?;
+        if faults::planted(Plant::AnswerBefore)
+            && let Some(finished) = self.look(unacknowledged, conflict).await?
+        {
+            return Ok(Step::Finished(finished));
+        }
         faults::point("begin.before");
         let mut tx = self.ticket.idempotency.begin(self.operation_id).await?;
         faults::point("begin.after");
-        let claimed = if faults::planted(Plant::NoClaim) {
+        let claimed = if unclaimed {
             Ok(Ok(Claimed::Won { took_over: false }))
         } else {
             let (connection, session) = tx.parts();
@@ -281,6 +289,14 @@ impl<DB: Backend> Attempt<DB> {
             tx.commit(COMMIT).await.map_err(StoreError::Database)?;
             faults::point("planted.between");
             self.alone(claim, State::Completed, &answer).await?;
+            return Ok(Step::Finished(
+                self.accepted(&parcel, response, None, false),
+            ));
+        }
+        if faults::planted(Plant::NoClaim) || faults::planted(Plant::ExpiredNotAtomic) {
+            let (connection, _) = tx.parts();
+            let _ = DB::settle_alone(connection, claim, State::Completed, &answer).await;
+            tx.commit().await.map_err(StoreError::Database)?;
             return Ok(Step::Finished(
                 self.accepted(&parcel, response, None, false),
             ));
@@ -488,6 +504,14 @@ impl<DB: Backend> Attempt<DB> {
         }
     }
 
+    /// A look without a claim, for a planted fault.
+    async fn is_expired(&self) -> Result<bool, StoreError> {
+        let mut connection = self.ticket.idempotency.connection(self.limit()).await?;
+        let looked = DB::look(&mut connection, &self.id).await;
+        let record = looked.map_err(StoreError::Database)?;
+        Ok(record.is_some_and(|record| record.standing == Standing::Expired))
+    }
+
     /// What a record says to this request; `None` when it says nothing any more.
     fn judge(
         &self,
@@ -507,12 +531,7 @@ impl<DB: Backend> Attempt<DB> {
                 released: false,
             }));
         }
-        let standing = if faults::planted(Plant::NoTtl) {
-            Standing::Live
-        } else {
-            record.standing
-        };
-        match standing {
+        match record.standing {
             Standing::Expired => return Ok(None),
             Standing::Tombstone => {
                 return Ok(Some(self.refused(Code::KeyExpired, Signal::Expired)));

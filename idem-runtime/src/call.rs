@@ -18,6 +18,7 @@ use http::request::Parts;
 use sqlx::Database;
 
 use crate::backend::Backend;
+use crate::faults;
 use crate::idempotency::Idempotency;
 use crate::operation::{Operation, Spec};
 use crate::replay::Replay;
@@ -262,7 +263,10 @@ where
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
         let mut late_parts = parts.clone();
-        let early = A::early(&mut late_parts, state).await?;
+        let early = match A::early(&mut late_parts, state).await {
+            Ok(early) => early,
+            Err(rejection) => return Err(faults::recall(&parts.headers).unwrap_or(rejection)),
+        };
         let idempotency = state.idempotency();
         let state = state.clone();
         let read: Reader<A> = Arc::new(move |parts, body, first| {

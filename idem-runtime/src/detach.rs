@@ -16,6 +16,8 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::Instrument;
 
+use crate::faults::{self, Plant};
+
 /// A panic, as `catch_unwind` gives it.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
@@ -60,6 +62,9 @@ impl<T: Send + 'static> Future for Detached<T> {
 
 impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
+        if faults::planted(Plant::DroppedWithClient) {
+            return;
+        }
         // Without a runtime the process is on its way out, and the database rolls back.
         if let (Some(future), Ok(runtime)) =
             (self.future.take(), tokio::runtime::Handle::try_current())

@@ -5,7 +5,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "__faults"), allow(dead_code))]
 pub(crate) enum Plant {
-    /// The handler runs without a claim.
+    /// The handler runs without a claim, and another attempt's record does not stop its commit.
     NoClaim,
     /// Any request with the key is a replay.
     NoFingerprint,
@@ -13,29 +13,43 @@ pub(crate) enum Plant {
     NoPath,
     /// All callers share one key space.
     NoScope,
-    /// The answer is stored before the effect commits, in a transaction of its own.
+    /// The answer is stored before the effect commits, in a transaction of its own. SQLite has one
+    /// writer: there nothing can be stored then.
     AnswerBefore,
     /// The answer is stored after the effect commits, in a transaction of its own.
     AnswerAfter,
     /// A failed commit is answered as if it had not failed.
     CommitSwallowed,
-    /// Stored answers never expire.
+    /// `ttl` is ignored: stored answers never expire.
     NoTtl,
-    /// An expired record is deleted first and inserted later.
-    ExpiredDeleted,
-    /// A begin that was cancelled leaves its connection in the pool.
+    /// An expired record is looked at first and replaced later, whatever it is by then.
+    ExpiredNotAtomic,
+    /// A begin that its time limit cut off leaves its connection in the pool. On SQLite that is harmless:
+    /// sqlx itself rolls back a begin that nobody waits for.
     BeginCancelled,
+    /// An attempt ends with the connection of its client.
+    DroppedWithClient,
     /// A stored answer is replayed before the caller is authenticated.
     ReplayUnauthenticated,
 }
 
 #[cfg(feature = "__faults")]
 mod active {
+    use std::collections::HashMap;
     use std::io::Write;
-    use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{LazyLock, Mutex, PoisonError};
+
+    use axum::response::Response;
+    use http::HeaderMap;
 
     use super::Plant;
+    use crate::key::IdempotencyKey;
+    use crate::response::{CapturedResponse, mark_replayed};
+
+    /// What [`Plant::ReplayUnauthenticated`] replays, by the digest of the key alone.
+    static ANSWERS: LazyLock<Mutex<HashMap<String, CapturedResponse>>> =
+        LazyLock::new(Mutex::default);
 
     static PLANTED: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("IDEM_PLANT").ok());
     static CRASH_AT: LazyLock<Option<u64>> =
@@ -48,6 +62,23 @@ mod active {
         PLANTED
             .as_deref()
             .is_some_and(|name| name == format!("{plant:?}"))
+    }
+
+    /// Keeps an answer for [`recall`], when that fault is planted.
+    pub(crate) fn remember(key_digest: &str, answer: &CapturedResponse) {
+        if planted(Plant::ReplayUnauthenticated) {
+            let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.insert(key_digest.to_owned(), answer.clone());
+        }
+    }
+
+    /// The answer that the key had, whoever asks.
+    pub(crate) fn recall(headers: &HeaderMap) -> Option<Response> {
+        let key = IdempotencyKey::from_headers(headers, true).ok()??;
+        let answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut response = answers.get(&key.digest())?.clone().into_response(None);
+        mark_replayed(&mut response, None);
+        Some(response)
     }
 
     /// The process dies here, by SIGKILL, when this is the point that `IDEM_CRASH_AT` counts to.
@@ -72,9 +103,9 @@ mod active {
 }
 
 #[cfg(feature = "__faults")]
-pub(crate) use active::planted;
-#[cfg(feature = "__faults")]
 pub use active::point;
+#[cfg(feature = "__faults")]
+pub(crate) use active::{planted, recall, remember};
 
 #[cfg(not(feature = "__faults"))]
 #[inline(always)]
@@ -85,3 +116,13 @@ pub(crate) const fn planted(_: Plant) -> bool {
 #[cfg(not(feature = "__faults"))]
 #[inline(always)]
 pub(crate) const fn point(_: &str) {}
+
+#[cfg(not(feature = "__faults"))]
+#[inline(always)]
+pub(crate) const fn remember(_: &str, _: &crate::response::CapturedResponse) {}
+
+#[cfg(not(feature = "__faults"))]
+#[inline(always)]
+pub(crate) const fn recall(_: &http::HeaderMap) -> Option<axum::response::Response> {
+    None
+}

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::accept::Landed;
 use crate::backend::{self, Backend, Isolation};
 use crate::cipher::PayloadCipher;
+use crate::faults::{self, Plant};
 use crate::filter::RecentKeys;
 use crate::flight::Flights;
 use crate::guard;
@@ -133,7 +134,11 @@ impl Settings {
     pub(crate) fn rules(&self, spec: &Spec) -> Rules {
         let expired = spec.expired.unwrap_or(self.expired);
         Rules {
-            ttl: spec.ttl.unwrap_or(self.ttl),
+            ttl: if faults::planted(Plant::NoTtl) {
+                Duration::from_secs(100 * 365 * 24 * 60 * 60)
+            } else {
+                spec.ttl.unwrap_or(self.ttl)
+            },
             wait: spec.wait.unwrap_or(self.wait),
             tombstone: match expired {
                 Expired::Execute => Duration::ZERO,
@@ -330,7 +335,7 @@ impl<DB: Backend> Idempotency<DB> {
                 Err(StoreError::Database(error))
             }
             Err(_) => {
-                if !crate::faults::planted(crate::faults::Plant::BeginCancelled) {
+                if !faults::planted(Plant::BeginCancelled) {
                     connection.close_on_drop();
                 }
                 Err(StoreError::TimedOut("the begin of a transaction"))

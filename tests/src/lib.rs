@@ -4,6 +4,7 @@
 pub mod application;
 pub mod http;
 pub mod matrix;
+pub mod planted;
 pub mod process;
 pub mod proxy;
 pub mod servers;

@@ -48,6 +48,7 @@ impl Server {
     ) -> Result<Server, Died> {
         let mut child = Command::new(executable(program))
             .envs(environment.iter().map(|(name, value)| (name, value)))
+            .envs(crate::planted::variable())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

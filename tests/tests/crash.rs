@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use idem_tests::application::{Application, Setting, key_digest};
 use idem_tests::http::{Call, fresh_key};
+use idem_tests::planted::assert_turns_red;
 use idem_tests::servers::{Backend, TestDatabase};
 use idem_tests::wait::PATIENCE;
 use tempfile::TempDir;
@@ -198,4 +199,31 @@ crashes! {
     postgres: Postgres;
     sqlite: Sqlite;
     mysql: MySql;
+}
+
+macro_rules! planted {
+    ($($name:ident: $plant:literal at $backend:ident;)*) => {
+        mod planted {
+            use super::{Backend, Scenario};
+
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    let case = async || {
+                        super::every_crash_point_leaves_one_effect(Backend::$backend, Scenario::Fresh).await;
+                    };
+                    let name = "a_first_use_that_crashes_anywhere_has_one_effect";
+                    super::assert_turns_red($plant, name, case).await;
+                }
+            )*
+        }
+    };
+}
+
+planted! {
+    answer_before_on_postgres: "AnswerBefore" at Postgres;
+    answer_before_on_mysql: "AnswerBefore" at MySql;
+    answer_after_on_postgres: "AnswerAfter" at Postgres;
+    answer_after_on_sqlite: "AnswerAfter" at Sqlite;
+    answer_after_on_mysql: "AnswerAfter" at MySql;
 }

@@ -4,8 +4,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use idem_tests::application::{Application, Setting, key_digest};
-use idem_tests::http::fresh_key;
+use idem_tests::http::{Call, fresh_key};
+use idem_tests::planted::assert_turns_red;
 use idem_tests::proxy::Proxy;
 use idem_tests::servers::{Backend, TestDatabase};
 use idem_tests::wait::{PATIENCE, until};
@@ -64,7 +66,7 @@ impl Remote {
                 let answer = self.app.with_key("/effects", key).send().await;
                 (answer, sent.elapsed())
             });
-            for (answer, elapsed) in futures_util::future::join_all(answers).await {
+            for (answer, elapsed) in join_all(answers).await {
                 answer.assert_problem(503, "idempotency-store-unavailable");
                 assert!(answer.header("retry-after").is_some(), "{answer:?}");
                 assert!(elapsed < SOON, "answered after {elapsed:?}");
@@ -197,6 +199,43 @@ async fn connections_that_break_under_a_handler_leave_one_effect(backend: Backen
     assert_eq!(remote.effects(&key).await, 1);
 }
 
+/// The server begins, and the begin's limit is over before it says so. Whatever a connection is left in,
+/// the next request on it must not write into a transaction that nobody commits.
+async fn a_begin_that_is_cut_off_leaves_no_transaction_in_the_pool(backend: Backend) {
+    let database = TestDatabase::create(backend).await;
+    let proxy = Proxy::start(backend, database.server_address()).await;
+    let setting = Setting::of(&database.url_through(proxy.address())).with("POOL_SIZE", 3);
+    let remote = Remote {
+        app: Application::start(&setting).await,
+        proxy,
+        database,
+    };
+    // All three connections, open and idle.
+    let call = || remote.app.effect("/effects").asking("sleep-ms", 300);
+    let warm = [call(), call(), call()];
+    for answer in join_all(warm.iter().map(Call::send)).await {
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    // One round trip, for the pool's own ping, fits the limit of 1.5 seconds; the begin's does not.
+    remote.proxy.set_latency(Duration::from_millis(450));
+    let cut_off = [call(), call(), call()];
+    for answer in join_all(cut_off.iter().map(Call::send)).await {
+        answer.assert_problem(503, "idempotency-store-unavailable");
+    }
+    remote.proxy.set_latency(Duration::ZERO);
+    // Time for what was cut off to end, and for its connection to be back if it comes back.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // An error's answer is stored by a statement of its own, on whatever connection comes next.
+    for number in 1..=6 {
+        let failing = remote.app.effect("/stored-errors").asking("err", 402);
+        let answer = failing.send().await;
+        assert_eq!(answer.status, 402, "{answer:?}");
+        let stored = "SELECT COUNT(*) FROM idem_keys WHERE status = 402";
+        let committed = remote.database.number(stored).await;
+        assert_eq!(committed, number, "an answer that was given is committed");
+    }
+}
+
 /// Servers of a test's own, which it may stop.
 struct OwnServers {
     script: std::process::Child,
@@ -279,6 +318,7 @@ macro_rules! outages {
             a_lost_commit_runs_again_or_is_told_to,
             an_outcome_that_cannot_be_read_asks_for_the_same_key,
             connections_that_break_under_a_handler_leave_one_effect,
+            a_begin_that_is_cut_off_leaves_no_transaction_in_the_pool,
         );)*
     };
     (@cases $module:ident $backend:ident $($case:ident,)*) => {
@@ -296,6 +336,29 @@ macro_rules! outages {
 outages! {
     postgres: Postgres;
     mysql: MySql;
+}
+
+macro_rules! planted {
+    ($($name:ident: $plant:literal at $backend:ident, $case:ident;)*) => {
+        mod planted {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    let case = async || super::$case(super::Backend::$backend).await;
+                    super::assert_turns_red($plant, stringify!($case), case).await;
+                }
+            )*
+        }
+    };
+}
+
+planted! {
+    commit_swallowed_on_postgres: "CommitSwallowed" at Postgres, a_lost_commit_runs_again_or_is_told_to;
+    commit_swallowed_on_mysql: "CommitSwallowed" at MySql, a_lost_commit_runs_again_or_is_told_to;
+    begin_cancelled_on_postgres: "BeginCancelled" at Postgres,
+        a_begin_that_is_cut_off_leaves_no_transaction_in_the_pool;
+    begin_cancelled_on_mysql: "BeginCancelled" at MySql,
+        a_begin_that_is_cut_off_leaves_no_transaction_in_the_pool;
 }
 
 mod stopped {

@@ -6,10 +6,7 @@ mod probe;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
+    probe::install_events();
     let config = probe::Config::from_environment()?;
     match config.database_url.split(':').next() {
         Some("postgres" | "postgresql") => probe::postgres::run(config).await,

@@ -4,6 +4,7 @@ mod account;
 mod ask;
 mod business;
 mod config;
+mod events;
 mod failure;
 mod handlers;
 mod reply;
@@ -12,6 +13,7 @@ mod state;
 mod typed;
 
 pub(crate) use config::Config;
+pub(crate) use events::install as install_events;
 
 handlers::over! { postgres, sqlx::Postgres }
 handlers::over! { sqlite, sqlx::Sqlite }

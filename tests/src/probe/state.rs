@@ -18,6 +18,7 @@ use sqlx::pool::PoolOptions;
 use super::account::Tokens;
 use super::business::{self, Business};
 use super::config::Config;
+use super::events;
 use super::signals;
 
 /// How long the attempts that run have left after a SIGTERM.
@@ -89,6 +90,8 @@ impl<DB: Backend + Business> App<DB> {
             .route("/effects", get(effects::<DB>))
             .route("/entered", get(entered))
             .route("/signals", get(async || Json(signals::counts())))
+            .route("/metrics", get(async || Json(signals::metrics())))
+            .route("/events", get(async || events::text()))
             .route("/revoke/{token}", post(revoke::<DB>))
             .route("/healthz", get(async || StatusCode::OK))
             .with_state(self);

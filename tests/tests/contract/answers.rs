@@ -100,7 +100,7 @@ async fn a_body_at_the_limit_is_accepted(app: &Fixture) {
     call.send().await.assert_replays(&first);
 }
 
-async fn a_first_use_is_the_handlers_answer_in_one_commit(app: &Fixture) {
+pub(super) async fn a_first_use_is_the_handlers_answer_in_one_commit(app: &Fixture) {
     let key = fresh_key();
     let first = app.accepted(&app.with_key("/effects", &key), 201).await;
     let id = &first.json()["id"];
@@ -143,7 +143,7 @@ async fn a_replay_has_the_same_status_headers_and_bytes(app: &Fixture) {
     assert_eq!((app.effects(&key).await, app.entered(&key).await), (1, 1));
 }
 
-async fn another_request_with_a_completed_key_is_refused(app: &Fixture) {
+pub(super) async fn another_request_with_a_completed_key_is_refused(app: &Fixture) {
     let key = fresh_key();
     let first = app.accepted(&app.with_key("/effects", &key), 201).await;
     let other = app.with_key("/effects", &key).json(&json!({"amount": 2}));
@@ -161,7 +161,7 @@ async fn another_request_with_a_completed_key_is_refused(app: &Fixture) {
     assert_eq!(app.effects(&key).await, 1);
 }
 
-async fn another_request_with_a_key_in_flight_is_refused(app: &Fixture) {
+pub(super) async fn another_request_with_a_key_in_flight_is_refused(app: &Fixture) {
     let key = fresh_key();
     let slow = app.with_key("/effects", &key).asking("sleep-ms", 1500);
     let other = app.with_key("/effects", &key).json(&json!({"amount": 2}));

@@ -65,7 +65,7 @@ async fn an_expired_key_is_taken_over_by_one_request_of_many(app: &Fixture) {
     assert_eq!((fresh, app.effects(&key).await), (1, 2));
 }
 
-async fn an_expired_key_of_another_request_is_as_new(app: &Fixture) {
+pub(super) async fn an_expired_key_of_another_request_is_as_new(app: &Fixture) {
     let key = fresh_key();
     let call = app.with_key("/short", &key);
     app.accepted(&call, 201).await;
@@ -76,7 +76,7 @@ async fn an_expired_key_of_another_request_is_as_new(app: &Fixture) {
     assert_eq!(app.effects(&key).await, 2);
 }
 
-async fn a_tombstone_refuses_an_expired_key(app: &Fixture) {
+pub(super) async fn a_tombstone_refuses_an_expired_key(app: &Fixture) {
     let key = fresh_key();
     let call = app.with_key("/tombstone", &key);
     let first = app.accepted(&call, 201).await;

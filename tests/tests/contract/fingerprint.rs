@@ -32,7 +32,7 @@ async fn assert_same(app: &Fixture, one: Call, other: Call, same: bool, what: &s
     assert_eq!(app.effects(&key).await, 1, "{what}");
 }
 
-async fn the_path_counts(app: &Fixture) {
+pub(super) async fn the_path_counts(app: &Fixture) {
     let one = app.effect("/effects/1");
     assert_same(app, one.clone(), app.effect("/effects/2"), false, "path").await;
     assert_same(app, one.clone(), one, true, "path").await;

@@ -96,7 +96,7 @@ async fn keys_are_compared_byte_by_byte(app: &Fixture) {
     assert_eq!(app.rows("alice").await.len(), likes.len());
 }
 
-async fn two_callers_with_one_key_never_meet(app: &Fixture) {
+pub(super) async fn two_callers_with_one_key_never_meet(app: &Fixture) {
     let key = fresh_key();
     let call = app.with_key("/effects", &key);
     let alices = app.accepted(&call, 201).await;

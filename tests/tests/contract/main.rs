@@ -7,6 +7,8 @@ mod fingerprint;
 mod key;
 mod load;
 mod order;
+mod planted;
 mod processes;
 mod signals;
 mod stored;
+mod telemetry;

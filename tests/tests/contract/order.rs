@@ -14,7 +14,7 @@ on_every_backend! {
     another_request_is_a_reuse_before_it_is_invalid,
 }
 
-async fn who_may_not_call_now_may_not_see_a_stored_answer(app: &Fixture) {
+pub(super) async fn who_may_not_call_now_may_not_see_a_stored_answer(app: &Fixture) {
     let key = fresh_key();
     let call = app.with_key("/effects", &key);
     let first = app.accepted(&call, 201).await;

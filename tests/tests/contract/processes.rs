@@ -109,7 +109,7 @@ async fn a_failure_is_no_answer_once_another_process_has_one(backend: Backend) {
     }
 }
 
-async fn a_duplicate_in_another_process_waits_for_the_answer(backend: Backend) {
+pub(super) async fn a_duplicate_in_another_process_waits_for_the_answer(backend: Backend) {
     let two = Two::start(backend, &[]).await;
     let key = fresh_key();
     let slow = two.one.with_key("/effects", &key).asking("sleep-ms", 700);
@@ -121,6 +121,50 @@ async fn a_duplicate_in_another_process_waits_for_the_answer(backend: Backend) {
     assert_eq!(first.status, 201);
     second.assert_replays(&first);
     assert_eq!(two.other.entered(&key).await, 0);
+    assert_eq!(two.one.effects(&key).await, 1);
+}
+
+/// Both look at the expired record before either has replaced it.
+pub(super) async fn an_expired_key_is_taken_over_by_one_of_two_processes(backend: Backend) {
+    let two = Two::start(backend, &[]).await;
+    let key = fresh_key();
+    let call = two.one.with_key("/short", &key);
+    assert_eq!(call.send().await.status, 201);
+    tokio::time::sleep(Duration::from_millis(2300)).await;
+    let slow = call.asking("sleep-ms", 700);
+    let duplicate = async {
+        until("the handler runs again", PATIENCE, async || {
+            two.one.entered(&key).await > 1
+        })
+        .await;
+        two.other.with_key("/short", &key).send().await
+    };
+    let (first, second) = tokio::join!(slow.send(), duplicate);
+    assert_eq!((first.status, first.is_replay()), (201, false));
+    second.assert_replays(&first);
+    assert_eq!(two.other.entered(&key).await, 0);
+    assert_eq!(two.one.effects(&key).await, 2);
+}
+
+/// SQLite's writers take turns, and the wait for a turn is the begin.
+async fn a_begin_that_waited_too_long_keeps_no_turn(backend: Backend) {
+    let two = Two::start(backend, &[]).await;
+    let (busy, key) = (fresh_key(), fresh_key());
+    let slow = two.one.with_key("/effects", &busy).asking("sleep-ms", 2500);
+    let call = two.other.with_key("/effects", &key);
+    let refused = async {
+        two.running(&busy).await;
+        call.send().await
+    };
+    let (first, refused) = tokio::join!(slow.send(), refused);
+    assert_eq!(first.status, 201);
+    refused.assert_problem(503, "idempotency-store-unavailable");
+    for app in [&two.one, &two.other] {
+        until("a turn", Duration::from_secs(8), async || {
+            app.with_key("/effects", &key).send().await.status == 201
+        })
+        .await;
+    }
     assert_eq!(two.one.effects(&key).await, 1);
 }
 
@@ -191,6 +235,7 @@ across_processes! {
         a_replay_in_another_process_enters_no_handler,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
+        an_expired_key_is_taken_over_by_one_of_two_processes,
         a_strict_operation_refuses_a_duplicate_of_another_process_at_once,
         duplicates_across_processes_leave_another_keys_latency,
     }
@@ -198,6 +243,7 @@ across_processes! {
         a_replay_in_another_process_enters_no_handler,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
+        an_expired_key_is_taken_over_by_one_of_two_processes,
         a_strict_operation_refuses_a_duplicate_of_another_process_at_once,
         duplicates_across_processes_leave_another_keys_latency,
     }
@@ -205,6 +251,8 @@ across_processes! {
         a_replay_in_another_process_enters_no_handler,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
+        an_expired_key_is_taken_over_by_one_of_two_processes,
+        a_begin_that_waited_too_long_keeps_no_turn,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use idem_tests::application::Fixture;
 use idem_tests::http::fresh_key;
 use idem_tests::on_every_backend;
-use idem_tests::wait::{PATIENCE, until};
+use idem_tests::wait::until;
 
 on_every_backend! {
     an_ok_below_500_is_stored_whatever_its_status,
@@ -108,12 +108,12 @@ async fn an_answer_that_cannot_be_stored_has_no_effect(app: &Fixture) {
     }
 }
 
-async fn a_client_that_disconnects_cancels_nothing(app: &Fixture) {
+pub(super) async fn a_client_that_disconnects_cancels_nothing(app: &Fixture) {
     let key = fresh_key();
     let call = app.with_key("/effects", &key).asking("sleep-ms", 600);
     let impatient = call.clone().giving_up_after(Duration::from_millis(150));
     assert!(impatient.try_send().await.is_err());
-    until("the effect is there", PATIENCE, async || {
+    until("the effect is there", Duration::from_secs(10), async || {
         app.effects(&key).await == 1
     })
     .await;

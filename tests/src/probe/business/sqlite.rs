@@ -32,6 +32,11 @@ impl Business for Sqlite {
             .await?;
         pool.execute("INSERT OR IGNORE INTO once VALUES (1)")
             .await?;
+        pool.execute(
+            "CREATE TABLE IF NOT EXISTS later (
+                 n INTEGER REFERENCES once (n) DEFERRABLE INITIALLY DEFERRED) STRICT",
+        )
+        .await?;
         Ok(())
     }
 
@@ -66,8 +71,8 @@ impl Business for Sqlite {
         Ok(())
     }
 
-    /// SQLite checks its unique constraints at once: there is nothing to leave for later.
-    async fn violate_later(_: &mut SqliteConnection) -> sqlx::Result<()> {
+    async fn violate_later(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+        connection.execute("INSERT INTO later VALUES (2)").await?;
         Ok(())
     }
 
