@@ -61,8 +61,8 @@ use proc_macro::TokenStream;
 ///   `#[must_use]` and lint levels, which belong to the generated one around it. `#[tracing::instrument]` works
 ///   above and below. `#[utoipa::path]` goes above. `#[debug_handler]` has to go: name the router's state instead,
 ///   `state = AppState`, for errors as good as its own.
-/// * The function as it is written here carries `#[deny(clippy::disallowed_methods)]`: with the `clippy.toml`
-///   of this project, clippy finds calls that leave an effect outside the transaction.
+/// * The function as it is written here carries `#[deny(clippy::disallowed_methods)]`: what your `clippy.toml`
+///   lists there is an error in a handler, such as a call that leaves an effect outside the transaction.
 ///
 /// # Arguments
 ///

@@ -24,6 +24,7 @@ use crate::response::{CapturedResponse, StoredResponse};
 use crate::scope::{self, RecordId, ScopeKey};
 use crate::telemetry::Signal;
 use crate::tx::Tx;
+use crate::unprotected;
 
 /// What became of a key's request, for everybody who waits for it.
 #[derive(Debug)]
@@ -193,16 +194,19 @@ impl<DB: Backend> Ticket<DB> {
         };
         let ticket = self.clone();
         let attempt = async move {
-            let response = atomic::run_unprotected(&ticket, buffered, prepare).await;
+            let response = unprotected::answer(&ticket, buffered, prepare).await;
             drop(permit);
             response
         };
         match self.detached(attempt).await {
-            Ok(response) => {
-                self.emit(Signal::Unprotected);
+            Ok((response, signal)) => {
+                self.emit(signal);
                 response
             }
-            Err(_) => self.refuse(&Problem::new(Code::StoreUnavailable)),
+            Err(_) => {
+                self.emit(Signal::Unprotected);
+                self.refuse(&Problem::new(Code::HandlerPanicked))
+            }
         }
     }
 
@@ -234,6 +238,8 @@ impl<DB: Backend> Ticket<DB> {
             Joined::Leader(leader) => leader,
         };
         let Some(permit) = self.permit() else {
+            let refused = Landed::Refused(Problem::new(Code::Overloaded));
+            leader.land(Arc::new(refused));
             return self.overloaded();
         };
         let attempt = Attempt {
@@ -339,6 +345,7 @@ impl<DB: Backend> Ticket<DB> {
                     Code::KeyExpired => Signal::Expired,
                     Code::OutcomeUnknown => Signal::Unresolved,
                     Code::StoreUnavailable => Signal::StoreFailure,
+                    Code::Overloaded => Signal::Overloaded,
                     _ => Signal::PendingDuplicate,
                 };
                 (self.refuse(problem), signal)

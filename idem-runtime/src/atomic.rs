@@ -31,17 +31,18 @@ use crate::telemetry::Signal;
 use crate::tx::Tx;
 
 pub(crate) type Prepare<DB> = call::Prepare<Tx<DB>>;
-type Ready<DB> = call::Ready<Tx<DB>>;
+pub(crate) type Ready<DB> = call::Ready<Tx<DB>>;
 
 /// How often a handler is run for one request when the database asks for it.
-const MAX_RUNS: u32 = 5;
+pub(crate) const MAX_RUNS: u32 = 5;
 /// How long an attempt that is over may take to find out what became of its transaction.
-const CLEAN_UP: Duration = Duration::from_secs(1);
+pub(crate) const CLEAN_UP: Duration = Duration::from_secs(1);
 /// How long a commit, or the storing of an answer before it, may take until its outcome is read from the
 /// record instead.
-const COMMIT: Duration = Duration::from_secs(5);
+pub(crate) const COMMIT: Duration = Duration::from_secs(5);
 /// The first and the longest pause between two looks at a key that another process works on.
-const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+pub(crate) const POLL: (Duration, Duration) =
+    (Duration::from_millis(10), Duration::from_millis(250));
 
 /// A request that runs its handler for its key.
 pub(crate) struct Attempt<DB: Backend> {
@@ -67,7 +68,7 @@ enum Step {
 }
 
 /// What a handler did with its time.
-enum Ran {
+pub(crate) enum Ran {
     Answered(Fate, CapturedResponse),
     NotStorable(NotStorable),
     Panicked,
@@ -83,10 +84,12 @@ impl<DB: Backend> Attempt<DB> {
         let shared = self.ticket.idempotency.shared.clone();
         let mut owner = new_owner();
         let mut unacknowledged = Unacknowledged::new();
+        // One limit for all that precedes the handler.
+        let mut limit = self.limit();
         // A key that was answered lately is most likely a replay, and one statement answers it. Where one
         // writer at a time is all there is, a replay must not wait for its turn.
         if DB::SINGLE_WRITER || shared.recent.contains(&self.id) {
-            match self.look(&unacknowledged, false).await {
+            match self.look(limit, &unacknowledged, false).await {
                 Ok(Some(finished)) => return finished,
                 Ok(None) => {}
                 Err(error) => return self.store_failure(&error),
@@ -115,8 +118,9 @@ impl<DB: Backend> Attempt<DB> {
                 lock_namespace: shared.settings.lock_namespace,
             };
             let step = self
-                .once(&claim, &mut ready, &unacknowledged, conflict)
+                .once(&claim, &mut ready, &unacknowledged, conflict, limit)
                 .await;
+            limit = self.limit();
             match step {
                 Ok(Step::Finished(finished)) => {
                     if matches!(finished.landed, Landed::Completed(_)) {
@@ -159,24 +163,28 @@ impl<DB: Backend> Attempt<DB> {
         ready: &mut Option<Ready<DB>>,
         unacknowledged: &Unacknowledged,
         conflict: bool,
+        limit: Instant,
     ) -> Result<Step, StoreError> {
-        let store_timeout = self.ticket.idempotency.shared.settings.store_timeout;
         let unclaimed = faults::planted(Plant::NoClaim)
             || faults::planted(Plant::AnswerBefore)
             || faults::planted(Plant::ExpiredNotAtomic) && self.is_expired().await?;
         if faults::planted(Plant::AnswerBefore)
-            && let Some(finished) = self.look(unacknowledged, conflict).await?
+            && let Some(finished) = self.look(limit, unacknowledged, conflict).await?
         {
             return Ok(Step::Finished(finished));
         }
         faults::point("begin.before");
-        let mut tx = self.ticket.idempotency.begin(self.operation_id).await?;
+        let mut tx = self
+            .ticket
+            .idempotency
+            .begin(self.operation_id, limit)
+            .await?;
         faults::point("begin.after");
         let claimed = if unclaimed {
             Ok(Ok(Claimed::Won { took_over: false }))
         } else {
             let (connection, session) = tx.parts();
-            timeout(store_timeout, DB::claim(connection, session, claim)).await
+            timeout_at(limit, DB::claim(connection, session, claim)).await
         };
         faults::point("claim.after");
         let took_over = match claimed {
@@ -296,7 +304,7 @@ impl<DB: Backend> Attempt<DB> {
         if faults::planted(Plant::NoClaim) || faults::planted(Plant::ExpiredNotAtomic) {
             let (connection, _) = tx.parts();
             let _ = DB::settle_alone(connection, claim, State::Completed, &answer).await;
-            tx.commit().await.map_err(StoreError::Database)?;
+            tx.commit(COMMIT).await.map_err(StoreError::Database)?;
             return Ok(Step::Finished(
                 self.accepted(&parcel, response, None, false),
             ));
@@ -401,7 +409,7 @@ impl<DB: Backend> Attempt<DB> {
         }
         tx.rollback().await;
         if DB::LAST_LOOK
-            && let Some(other) = self.look(&Vec::new(), true).await?
+            && let Some(other) = self.look(self.limit(), &Vec::new(), true).await?
         {
             return Ok(Step::Finished(other));
         }
@@ -456,7 +464,16 @@ impl<DB: Backend> Attempt<DB> {
             ttl: None,
             tombstone: Duration::ZERO,
         };
-        self.alone(claim, State::Unknown, &answer).await?;
+        // Even where the store fails now: a retry must not be what the answer asks for.
+        if let Err(error) = self.alone(claim, State::Unknown, &answer).await {
+            tracing::error!(
+                target: "idem",
+                operation = claim.operation,
+                key = self.ticket.digest,
+                %error,
+                "the key could not be kept as unknown: a retry of it would run again"
+            );
+        }
         Ok(Step::Finished(self.refused(code, Signal::Unresolved)))
     }
 
@@ -485,10 +502,10 @@ impl<DB: Backend> Attempt<DB> {
     /// Reads the record outside any transaction, and answers with it if it answers.
     async fn look(
         &self,
+        limit: Instant,
         unacknowledged: &Unacknowledged,
         conflict: bool,
     ) -> Result<Option<Finished>, StoreError> {
-        let limit = self.limit();
         let mut connection = self.ticket.idempotency.connection(limit).await?;
         let record = match timeout_at(limit, DB::look(&mut connection, &self.id)).await {
             Ok(record) => record.map_err(StoreError::Database)?,
@@ -527,7 +544,7 @@ impl<DB: Backend> Attempt<DB> {
             return Ok(Some(Finished {
                 landed,
                 own: Some((response.clone(), record.expires_at)),
-                signal: Signal::Accepted,
+                signal: Signal::StoreFailure,
                 released: false,
             }));
         }
@@ -598,7 +615,7 @@ impl<DB: Backend> Attempt<DB> {
     /// The body's extractor refused: a stored answer is replayed all the same, since a deploy may have
     /// tightened the validation between two attempts.
     async fn rejected(&self, rejection: Response) -> Finished {
-        match self.look(&Vec::new(), false).await {
+        match self.look(self.limit(), &Vec::new(), false).await {
             Ok(Some(finished)) => return finished,
             Ok(None) => {}
             Err(error) => return self.store_failure(&error),
@@ -785,7 +802,7 @@ impl Parcel {
 }
 
 /// Runs the handler and reads its answer, within the time it has.
-async fn run<DB: Backend>(
+pub(crate) async fn run<DB: Backend>(
     ticket: &Ticket<DB>,
     tx: &mut Tx<DB>,
     ready: Ready<DB>,
@@ -807,90 +824,11 @@ async fn run<DB: Backend>(
     }
 }
 
-/// A request without a key: a plain transaction, nothing stored.
-pub(crate) async fn run_unprotected<DB: Backend>(
-    ticket: &Ticket<DB>,
-    buffered: Buffered,
-    mut prepare: Prepare<DB>,
-) -> Response {
-    for run_number in 1..=MAX_RUNS {
-        let ready = match prepare(buffered.parts.clone(), buffered.body.clone()).await {
-            Ok(ready) => ready,
-            Err(rejection) => return rejection,
-        };
-        match once_unprotected(ticket, ready).await {
-            Ok(Some(response)) => return response,
-            Ok(None) => tokio::time::sleep(jitter(POLL.0 * run_number)).await,
-            Err(error) => {
-                tracing::error!(target: "idem", operation = ticket.spec.name, %error, "the database failed");
-                return ticket.refuse(&Problem::new(Code::StoreUnavailable));
-            }
-        }
-    }
-    ticket.refuse(&Problem::new(Code::SerializationFailure))
-}
-
-/// `None`: the database asks for another run.
-async fn once_unprotected<DB: Backend>(
-    ticket: &Ticket<DB>,
-    ready: Ready<DB>,
-) -> Result<Option<Response>, StoreError> {
-    let operation_id = uuid::Builder::from_random_bytes(new_owner()).into_uuid();
-    let mut tx = ticket.idempotency.begin(operation_id).await?;
-    let watch = Arc::new(Watch::default());
-    let ran = run(ticket, &mut tx, ready, &watch).await;
-    let refuse = |code| Ok(Some(ticket.refuse(&Problem::new(code))));
-    if watch.took_connection() {
-        tx.rollback().await;
-        return refuse(Code::EffectOutsideTransaction);
-    }
-    let state = match timeout(CLEAN_UP, tx.state(None)).await {
-        Ok(Ok(state)) => state,
-        Ok(Err(error)) => {
-            tx.abandon();
-            return Err(StoreError::Database(error));
-        }
-        Err(_) => {
-            let cancelled = DB::cancel(&ticket.idempotency.shared.pool, tx.session());
-            let _ = timeout(CLEAN_UP, cancelled).await;
-            tx.abandon();
-            return refuse(Code::HandlerTimedOut);
-        }
-    };
-    let poisoned = tx.is_poisoned() || state == TransactionState::RolledBack;
-    if state == TransactionState::Ended {
-        tx.rollback().await;
-        return refuse(Code::TransactionEnded);
-    }
-    let response = match ran {
-        Ran::Answered(Fate::Commit, response) if !poisoned => response,
-        ran => {
-            tx.rollback().await;
-            return match ran {
-                Ran::Answered(Fate::Commit, _) => refuse(Code::TransactionAborted),
-                Ran::Answered(Fate::Retry, _) => Ok(None),
-                Ran::Answered(_, response) => Ok(Some(response.into_response(None))),
-                Ran::NotStorable(_) => refuse(Code::ResponseNotStorable),
-                Ran::Panicked => refuse(Code::HandlerPanicked),
-                Ran::TimedOut => refuse(Code::HandlerTimedOut),
-            };
-        }
-    };
-    match tx.commit(COMMIT).await {
-        Ok(()) => Ok(Some(response.into_response(None))),
-        Err(error) => match backend::fault(&error) {
-            Fault::RunAgain => Ok(None),
-            Fault::Constraint | Fault::Aborted => refuse(Code::TransactionAborted),
-            Fault::Store => Err(StoreError::Database(error)),
-        },
-    }
-}
-
-fn new_owner() -> [u8; 16] {
+pub(crate) fn new_owner() -> [u8; 16] {
     fastrand::u128(..).to_be_bytes()
 }
 
 /// Between half of a pause and the whole of it.
-fn jitter(pause: Duration) -> Duration {
+pub(crate) fn jitter(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64() / 2.0)
 }

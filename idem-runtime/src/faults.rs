@@ -82,7 +82,7 @@ mod active {
     }
 
     /// The process dies here, by SIGKILL, when this is the point that `IDEM_CRASH_AT` counts to.
-    pub fn point(name: &str) {
+    pub(crate) fn point(name: &str) {
         let passed = PASSED.fetch_add(1, Ordering::SeqCst) + 1;
         if let Some(path) = CRASH_COUNT.as_deref() {
             let opened = std::fs::OpenOptions::new()
@@ -103,7 +103,7 @@ mod active {
 }
 
 #[cfg(feature = "__faults")]
-pub use active::point;
+pub(crate) use active::point;
 #[cfg(feature = "__faults")]
 pub(crate) use active::{planted, recall, remember};
 

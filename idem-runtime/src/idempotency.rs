@@ -310,9 +310,12 @@ impl<DB: Backend> Idempotency<DB> {
 
     /// Begins a transaction. Not cancel safe, so that its callers run in tasks of their own: a begin that
     /// its time limit cuts off closes its connection.
-    pub(crate) async fn begin(&self, operation_id: Uuid) -> Result<Tx<DB>, StoreError> {
+    pub(crate) async fn begin(
+        &self,
+        operation_id: Uuid,
+        limit: tokio::time::Instant,
+    ) -> Result<Tx<DB>, StoreError> {
         let shared = &self.shared;
-        let limit = tokio::time::Instant::now() + shared.settings.store_timeout;
         let writer = match &shared.writer {
             None => None,
             Some(writer) => Some(

@@ -181,6 +181,7 @@ pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tx;
+mod unprotected;
 
 pub use backend::{Backend, Isolation};
 pub use call::IdempotentHandler;

@@ -61,6 +61,7 @@ async fn serve(router: Router<AppState>) -> Result<(), Box<dyn Error + Send + Sy
         format!("can't listen on {address} ({error}); set ADDR to another address")
     })?;
     greet(listener.local_addr()?);
+    let sweeper = idempotency.sweeper().spawn();
 
     axum::serve(listener, router.with_state(state))
         .with_graceful_shutdown(stop())
@@ -69,6 +70,7 @@ async fn serve(router: Router<AppState>) -> Result<(), Box<dyn Error + Send + Sy
     if !idempotency.drain(Duration::from_secs(30)).await {
         tracing::warn!("stopped before every request was done; those are rolled back");
     }
+    sweeper.stop().await;
     pool.close().await;
     Ok(())
 }

@@ -55,6 +55,15 @@ pub trait Backend: Database + sealed::Sealed {
         isolation: Option<Isolation>,
     ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send;
 
+    /// Notes what tells this transaction from another, where no claim does.
+    #[doc(hidden)]
+    fn identify(
+        _connection: &mut Self::Connection,
+        _session: &mut Self::Session,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Takes the key, or says what has it. Whatever the answer, the transaction is still open.
     #[doc(hidden)]
     fn claim(

@@ -115,6 +115,17 @@ impl Backend for Postgres {
         Ok(Session::default())
     }
 
+    async fn identify(connection: &mut PgConnection, session: &mut Session) -> sqlx::Result<()> {
+        let row = sqlx::query(
+            "SELECT pg_current_xact_id()::text AS transaction, pg_backend_pid() AS process",
+        )
+        .fetch_one(connection)
+        .await?;
+        session.transaction = row.try_get("transaction")?;
+        session.process = row.try_get("process")?;
+        Ok(())
+    }
+
     async fn claim(
         connection: &mut PgConnection,
         session: &mut Session,

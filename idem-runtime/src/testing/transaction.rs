@@ -60,7 +60,10 @@ impl<DB: Backend> Idempotency<DB> {
     pub async fn test_transaction(&self, operation_id: Uuid) -> sqlx::Result<Tx<DB>> {
         // In a task of its own: a begin that is dropped half way would leave an open transaction behind.
         let idempotency = self.clone();
-        let begun = tokio::spawn(async move { idempotency.begin(operation_id).await });
+        let begun = tokio::spawn(async move {
+            let limit = tokio::time::Instant::now() + idempotency.shared.settings.store_timeout;
+            idempotency.begin(operation_id, limit).await
+        });
         begun
             .await
             .map_err(|error| sqlx::Error::Io(std::io::Error::other(error)))?
