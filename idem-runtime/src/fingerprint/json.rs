@@ -3,6 +3,8 @@
 //! Not RFC 8785, whose numbers pass through doubles. No tree is built and nothing recurses. The pass leaves two things:
 //! the scalars and arrays, encoded in document order, and a list of the objects among them. At the end the two are
 //! written out with each object's members sorted by name, every byte moved once.
+//! Repetition makes it fast: names are compared with those of the last object in their place, and whole records with the
+//! pattern of those before them.
 //!
 //! # The canonical form
 //!
@@ -21,10 +23,13 @@
 //! records hashes their names once. Numbers are given in the order of writing, so a reader could follow.
 
 mod block;
+mod frame;
 mod names;
 mod number;
 mod output;
 mod pointer;
+mod rows;
+mod scalar;
 mod scan;
 mod text;
 mod values;

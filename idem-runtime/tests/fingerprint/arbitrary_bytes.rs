@@ -30,7 +30,8 @@ proptest! {
     }
 }
 
-const SEEDS: [&str; 6] = [
+const SEEDS: [&str; 7] = [
+    r#"[{"a":1,"o":{"c":"x"}},{"a":2,"o":{"c":"y"}},{"a":3,"o":{"c":"z"}},{"a":4,"o":{"c":"u"}},{"a":5,"o":{"c":"v"}},{"a":6,"o":{"c":true}}]"#,
     r#"[{"sku":"A-1","price":{"amount":12.50,"currency":"EUR"},"gift":true},{"sku":"B","price":{"amount":-1e-7,"currency":"EUR"},"gift":null}]"#,
     r#"{"b":"\ud83d\ude00\u00e9é\n","a":[1,-0.0,12345678901234567890.5e+20,[],{}],"sent_at":{"x":[{"y":1}]}}"#,
     "{\n  \"one\": [\n    1,\n    2\n  ],\n  \"two\": {\n    \"three\": \"a longer text than one block of bytes holds\"\n  }\n}",
@@ -48,7 +49,7 @@ fn mutated_bodies_are_read_as_serde_json_reads_them() {
         "\"", "\\", "{", "}", "[", "]", ",", ":", "0", "1e", ".", "-", "\\u", "d800", " ", "\n",
         "null", "\u{e9}", "--b", "\r\n",
     ];
-    for round in 0..150_000 {
+    for round in 0..100_000 {
         let mut body = SEEDS[round % SEEDS.len()].as_bytes().to_vec();
         for _ in 0..random.usize(1..4) {
             let at = random.usize(..=body.len());
@@ -60,7 +61,7 @@ fn mutated_bodies_are_read_as_serde_json_reads_them() {
                 _ => drop(body.splice(at..end, [random.u8(..)])),
             }
         }
-        let content_type = if round % SEEDS.len() < 4 {
+        let content_type = if round % SEEDS.len() < 5 {
             CONTENT_TYPES[0]
         } else {
             CONTENT_TYPES[random.usize(..CONTENT_TYPES.len())]

@@ -29,71 +29,85 @@ impl Json {
         Json::Object(members.into_iter().collect())
     }
 
-    /// Writes the value in one of its spellings.
+    /// Writes the value in one of its spellings: half of the time as a program would, each record like the one before.
     pub(crate) fn write(&self, random: &mut Rng) -> String {
         let mut written = String::new();
-        blanks(random, &mut written);
-        self.write_to(random, &mut written);
-        blanks(random, &mut written);
+        let mut writer = Writer {
+            is_tidy: random.bool(),
+            break_at: if random.bool() { "\n  " } else { "" },
+            random,
+        };
+        writer.blanks(&mut written);
+        self.write_to(&mut writer, &mut written);
+        writer.blanks(&mut written);
         written
     }
 
-    fn write_to(&self, random: &mut Rng, into: &mut String) {
+    fn write_to(&self, writer: &mut Writer<'_>, into: &mut String) {
         match self {
             Json::Null => into.push_str("null"),
             Json::Bool(value) => into.push_str(if *value { "true" } else { "false" }),
-            Json::Number(integer, exponent) => number(*integer, *exponent, random, into),
-            Json::Text(value) => text(value, random, into),
+            Json::Number(integer, exponent) => number(*integer, *exponent, writer.random, into),
+            Json::Text(value) => text(value, writer.random.u8(..4) == 0, writer.random, into),
             Json::Array(elements) => {
                 into.push('[');
                 for (index, element) in elements.iter().enumerate() {
-                    separate(index, random, into);
-                    element.write_to(random, into);
+                    writer.separate(index, into);
+                    element.write_to(writer, into);
                 }
-                blanks(random, into);
+                writer.blanks(into);
                 into.push(']');
             }
             Json::Object(members) => {
                 let mut members: Vec<_> = members.iter().collect();
-                // Mostly one order, as a program writes its records.
-                if random.u8(..3) == 0 {
-                    random.shuffle(&mut members);
+                if writer.is_tidy {
+                    members.reverse();
+                } else if writer.random.bool() {
+                    writer.random.shuffle(&mut members);
                 }
                 into.push('{');
                 for (index, (name, value)) in members.into_iter().enumerate() {
-                    separate(index, random, into);
-                    text(name, random, into);
-                    blanks(random, into);
+                    writer.separate(index, into);
+                    let is_escaped = !writer.is_tidy && writer.random.u8(..4) == 0;
+                    text(name, is_escaped, writer.random, into);
+                    writer.blanks(into);
                     into.push(':');
-                    blanks(random, into);
-                    value.write_to(random, into);
+                    writer.blanks(into);
+                    value.write_to(writer, into);
                 }
-                blanks(random, into);
+                writer.blanks(into);
                 into.push('}');
             }
         }
     }
 }
 
-fn separate(index: usize, random: &mut Rng, into: &mut String) {
-    blanks(random, into);
-    if index > 0 {
-        into.push(',');
-        blanks(random, into);
-    }
+struct Writer<'a> {
+    is_tidy: bool,
+    /// What a tidy writer puts before each member and element.
+    break_at: &'static str,
+    random: &'a mut Rng,
 }
 
-fn blanks(random: &mut Rng, into: &mut String) {
-    if random.u8(..4) == 0 {
-        let count = random.usize(..20);
-        into.extend(
-            std::iter::repeat_with(|| {
-                *random
-                    .choice(&[' ', '\t', '\n', '\r', ' '])
-                    .expect("there are some")
-            })
-            .take(count),
-        );
+impl Writer<'_> {
+    fn separate(&mut self, index: usize, into: &mut String) {
+        self.blanks(into);
+        if index > 0 {
+            into.push(',');
+            self.blanks(into);
+        }
+        if self.is_tidy {
+            into.push_str(self.break_at);
+        }
+    }
+
+    fn blanks(&mut self, into: &mut String) {
+        // A tidy writer slips now and then, so that records break their pattern.
+        let one_in = if self.is_tidy { 200 } else { 4 };
+        if self.random.u8(..one_in) == 0 {
+            let count = self.random.usize(..20);
+            into.extend((0..count).map(|_| [' ', '\t', '\n', '\r'][self.random.usize(..4)]));
+        }
     }
 }
 
@@ -144,8 +158,7 @@ fn number(integer: i64, exponent: i32, random: &mut Rng, into: &mut String) {
     }
 }
 
-fn text(value: &str, random: &mut Rng, into: &mut String) {
-    let escaping = random.u8(..4) == 0;
+fn text(value: &str, escaping: bool, random: &mut Rng, into: &mut String) {
     into.push('"');
     for character in value.chars() {
         let must = character < ' ' || character == '"' || character == '\\';
@@ -181,14 +194,33 @@ pub(crate) fn any_json() -> impl Strategy<Value = Json> {
         (any::<i64>(), -400..400).prop_map(|(integer, exponent)| Json::number(integer, exponent)),
         any_text().prop_map(Json::Text),
     ];
-    scalar.prop_recursive(5, 60, 6, |inner| {
+    let record = (
+        any_text(),
+        prop::collection::vec(scalar.clone(), 24..40),
+        any_text(),
+    )
+        .prop_map(|(name, values, inner)| {
+            let records = values.chunks_exact(4).map(|values| {
+                let price = Json::object([
+                    (inner.clone(), values[0].clone()),
+                    ("b".to_owned(), values[1].clone()),
+                ]);
+                Json::object([
+                    (name.clone(), price),
+                    ("x".to_owned(), values[2].clone()),
+                    ("a".to_owned(), values[3].clone()),
+                ])
+            });
+            Json::Array(records.collect())
+        });
+    prop_oneof![4 => scalar, 1 => record].prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Json::Array),
             prop::collection::vec((any_text(), inner.clone()), 0..6).prop_map(Json::object),
             // Records: the same names again and again.
             (
                 prop::collection::vec(any_text(), 1..5),
-                prop::collection::vec(inner, 20)
+                prop::collection::vec(inner, 12)
             )
                 .prop_map(|(names, values)| {
                     let records = values.chunks_exact(names.len());

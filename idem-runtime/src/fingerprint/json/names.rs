@@ -153,7 +153,7 @@ impl<'a> Names<'a> {
         let name = &self.slots[slot as usize].name;
         let (written, length) = (name.written as usize, name.written_length as usize);
         let same = if length <= Block::SIZE {
-            Block::at(self.body, from).begins_like(Block::at(self.body, written), length)
+            Block::at(self.body, from).begins_with(&Block::at(self.body, written).beginning(length))
         } else {
             self.body.get(from..from + length) == self.body.get(written..written + length)
         };
@@ -308,12 +308,17 @@ impl<'a> Names<'a> {
     /// Writes an object's names, or the number of their set if it has been written before.
     #[inline(always)]
     pub(super) fn write(&mut self, sink: &mut Sink, layout: Layout) {
-        let number = self.sets[layout.set as usize].number;
+        let number = self.number(layout);
         if number == 0 {
             self.write_new(sink, layout);
         } else {
             sink.tagged_number(tag::OBJECT_LIKE, u64::from(number));
         }
+    }
+
+    /// The number of a layout's set of names; 0 if it has not been written.
+    pub(super) fn number(&self, layout: Layout) -> u32 {
+        self.sets[layout.set as usize].number
     }
 
     #[cold]

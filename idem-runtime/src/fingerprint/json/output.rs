@@ -1,6 +1,6 @@
 //! The end of the pass: the values in document order become the canonical form, each object's members sorted by name.
 
-use super::{names::Names, values::Values};
+use super::{names::Names, rows::Rows, values::Values};
 use crate::fingerprint::sink::Sink;
 
 /// Where a value begins, and which object is the first not before it.
@@ -20,13 +20,14 @@ impl Start {
     }
 }
 
-/// An object of the document: the stretch of values that its members fill.
+/// An object of the document, or an array's element that followed a pattern: the stretch of values that it fills.
 #[derive(Clone, Copy)]
 pub(super) struct Object {
     start: u32,
     end: u32,
+    /// Of an object: its layout. Of an element: its pattern, and the highest bit.
     layout: u32,
-    /// Its first member's start; the others follow, and then the end of the last one.
+    /// Its first member's start; the others follow, and then the end of the last one. Of an element: its first scalar's.
     members: u32,
     /// The first object behind it.
     next: u32,
@@ -50,7 +51,47 @@ impl Object {
         self.end = values.position();
         (self.layout, self.members, self.next) = (layout, members, next);
     }
+
+    /// An element that followed a pattern and fills the values from `start` on.
+    #[inline(always)]
+    pub(super) fn row(
+        start: u32,
+        values: &Values,
+        pattern: u32,
+        scalars: u32,
+        next: u32,
+    ) -> Object {
+        Object {
+            start,
+            end: values.position(),
+            layout: pattern | ROW,
+            members: scalars,
+            next,
+        }
+    }
+
+    pub(super) fn layout(&self) -> u32 {
+        self.layout
+    }
+
+    /// Where one of its members begins and ends.
+    pub(super) fn member(&self, index: u32, members: &[Start]) -> (Start, Start) {
+        let index = (self.members + index) as usize;
+        (members[index], members[index + 1])
+    }
+
+    /// All of its members, in the order of the document.
+    pub(super) fn members(
+        &self,
+        count: u32,
+        members: &[Start],
+    ) -> impl Iterator<Item = (Start, Start)> {
+        (0..count).map(move |index| self.member(index, members))
+    }
 }
+
+/// A mark on the layout of what followed a pattern.
+const ROW: u32 = 1 << 31;
 
 /// A document that has been read, ready to be written.
 pub(in super::super) struct Canonical<'a> {
@@ -59,6 +100,7 @@ pub(in super::super) struct Canonical<'a> {
     names: Names<'a>,
     objects: Vec<Object>,
     members: Vec<Start>,
+    rows: Rows,
 }
 
 /// What is still to be written, the next thing last.
@@ -75,6 +117,7 @@ impl<'a> Canonical<'a> {
         names: Names<'a>,
         objects: Vec<Object>,
         members: Vec<Start>,
+        rows: Rows,
     ) -> Canonical<'a> {
         let (values, length) = values.into_buffer();
         Canonical {
@@ -83,6 +126,7 @@ impl<'a> Canonical<'a> {
             names,
             objects,
             members,
+            rows,
         }
     }
 
@@ -114,6 +158,17 @@ impl<'a> Canonical<'a> {
         while from.object < to.object {
             let object = self.objects[from.object as usize];
             self.piece(sink, from.value, object.start);
+            if object.layout & ROW != 0 {
+                let pattern = object.layout & !ROW;
+                let (values, names) = (&self.values, &mut self.names);
+                self.rows
+                    .write(pattern, object.members, values, names, sink);
+                from = Start {
+                    value: object.end,
+                    object: object.next,
+                };
+                continue;
+            }
             let layout = self.names.layout(object.layout);
             self.names.write(sink, layout);
             if layout.is_sorted {

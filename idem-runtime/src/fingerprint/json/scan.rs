@@ -1,12 +1,12 @@
 //! The pass over the bytes.
 
 use super::{
-    block::Block,
+    frame::{Frame, Kind},
     names::{Layout, NO_LAYOUT, Name, Names},
-    number,
     output::{Canonical, Object, Start},
     pointer::{NOWHERE, Pointers},
-    text,
+    rows::{NO_PATTERN, Rows},
+    scalar, text,
     values::{Values, tag},
 };
 
@@ -26,10 +26,11 @@ pub(in super::super) fn scan<'a>(body: &'a [u8], ignore: &'a Pointers) -> Option
         names: Names::new(body),
         objects: Vec::with_capacity(16),
         members: Vec::with_capacity(64),
-        top: Frame::root(ignore),
+        top: Frame::root(ignore.root()),
         frames: Vec::with_capacity(16),
         open_members: Vec::with_capacity(64),
         open_names: Vec::with_capacity(16),
+        rows: Rows::default(),
         unescaped: Vec::new(),
         ignore,
     };
@@ -45,53 +46,8 @@ pub(in super::super) fn scan<'a>(body: &'a [u8], ignore: &'a Pointers) -> Option
         scan.names,
         scan.objects,
         scan.members,
+        scan.rows,
     ))
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Around the document.
-    Root,
-    Array,
-    Object,
-}
-
-/// An array or object whose end has not been read yet.
-#[derive(Clone, Copy)]
-struct Frame {
-    kind: Kind,
-    /// Of an object: the layout that it is expected to have, as long as its names bear it out. Of an array: the layout
-    /// of the last object in it, which the next is expected to have.
-    layout: u32,
-    /// Of an object: the slot of the layout that the next name should match. Of an array: the next element's index.
-    next: u32,
-    /// The end of the layout's slots.
-    last: u32,
-    open_members: u32,
-    open_names: u32,
-    object: u32,
-    /// Where this value stands among the ignore pointers, and where the current child does.
-    pointer: u32,
-    child: u32,
-    /// What to take back when the current child, which is ignored, is over.
-    ignoring: Option<Start>,
-}
-
-impl Frame {
-    fn root(ignore: &Pointers) -> Frame {
-        Frame {
-            kind: Kind::Root,
-            layout: NO_LAYOUT,
-            next: 0,
-            last: 0,
-            open_members: 0,
-            open_names: 0,
-            object: 0,
-            pointer: NOWHERE,
-            child: ignore.root(),
-            ignoring: None,
-        }
-    }
 }
 
 struct Scan<'a> {
@@ -107,6 +63,7 @@ struct Scan<'a> {
     frames: Vec<Frame>,
     open_members: Vec<Start>,
     open_names: Vec<Name>,
+    rows: Rows,
     unescaped: Vec<u8>,
     ignore: &'a Pointers,
 }
@@ -116,10 +73,9 @@ impl Scan<'_> {
         let mut at = self.skip_blanks(0);
         'value: loop {
             match self.peek(at) {
-                b'"' => at = self.string(at + 1)?,
-                b'-' | b'0'..=b'9' => at = number::encode(self.body, at, &mut self.values)?,
+                b'{' if let Some(end) = self.row(at) => at = end,
                 b'{' => {
-                    self.open_object()?;
+                    self.open_object(at)?;
                     at += 1;
                     if let Some(value) = self.expected_member(at) {
                         at = value;
@@ -131,8 +87,8 @@ impl Scan<'_> {
                         at = self.other_member(from, at)?;
                         continue 'value;
                     }
-                    self.close_object()?;
                     at += 1;
+                    self.close_object(at)?;
                 }
                 b'[' => {
                     self.open_array()?;
@@ -144,10 +100,7 @@ impl Scan<'_> {
                     self.close_array();
                     at += 1;
                 }
-                b't' => at = self.literal(at, b"true", tag::TRUE)?,
-                b'f' => at = self.literal(at, b"false", tag::FALSE)?,
-                b'n' => at = self.literal(at, b"null", tag::NULL)?,
-                _ => return None,
+                _ => at = scalar::read(self.body, at, &mut self.values, &mut self.unescaped)?,
             }
             loop {
                 if self.top.ignoring.is_some() {
@@ -170,7 +123,7 @@ impl Scan<'_> {
                         self.element();
                         continue 'value;
                     }
-                    (b'}', Kind::Object) => self.close_object()?,
+                    (b'}', Kind::Object) => self.close_object(at + 1)?,
                     (b']', Kind::Array) => self.close_array(),
                     (_, Kind::Root) => return (at == self.body.len()).then_some(()),
                     _ => return None,
@@ -180,62 +133,14 @@ impl Scan<'_> {
         }
     }
 
-    /// The byte at a position; behind the end a NUL, which JSON has nowhere.
     #[inline(always)]
     fn peek(&self, at: usize) -> u8 {
-        self.body.get(at).copied().unwrap_or(0)
+        scalar::peek(self.body, at)
     }
 
     #[inline(always)]
     fn skip_blanks(&self, at: usize) -> usize {
-        if self.peek(at) > b' ' {
-            at
-        } else {
-            self.skip_run(at)
-        }
-    }
-
-    #[inline(never)]
-    fn skip_run(&self, mut at: usize) -> usize {
-        loop {
-            at += match self.peek(at) {
-                b' ' => Block::at(self.body, at).spaces(),
-                b'\n' | b'\r' | b'\t' => 1,
-                _ => return at,
-            };
-        }
-    }
-
-    #[inline(always)]
-    fn literal(&mut self, at: usize, spelling: &[u8], tag: u8) -> Option<usize> {
-        let end = at + spelling.len();
-        (self.body.get(at..end)? == spelling).then(|| self.values.tag(tag))?;
-        Some(end)
-    }
-
-    /// Reads a string value from behind its opening quote to behind its closing one.
-    #[inline(always)]
-    fn string(&mut self, start: usize) -> Option<usize> {
-        let block = Block::at(self.body, start);
-        let length = block.stop();
-        if length < Block::SIZE && self.peek(start + length) == b'"' && block.is_ascii(length) {
-            self.values.short_string(block, length);
-            return Some(start + length + 1);
-        }
-        self.long_string(start)
-    }
-
-    #[inline(never)]
-    fn long_string(&mut self, start: usize) -> Option<usize> {
-        let end = text::plain_end(self.body, start)?;
-        if self.peek(end) == b'"' {
-            self.values.string(self.body, start, end);
-            return Some(end + 1);
-        }
-        self.unescaped.clear();
-        let end = text::unescape(self.body, start, end, &mut self.unescaped)?;
-        self.values.string(&self.unescaped, 0, self.unescaped.len());
-        Some(end + 1)
+        scalar::skip_blanks(self.body, at)
     }
 
     /// Where the next member's value begins, if all that stands before it is as the expected layout has it.
@@ -319,21 +224,13 @@ impl Scan<'_> {
 
     #[inline(always)]
     fn open_array(&mut self) -> Option<()> {
-        self.open(Frame {
-            kind: Kind::Array,
-            layout: self.expected_layout(),
-            next: 0,
-            last: 0,
-            pointer: self.top.child,
-            child: NOWHERE,
-            ..self.top
-        })?;
+        self.open(Frame::array(self.expected_layout(), self.top.child))?;
         self.values.tag(tag::ARRAY);
         Some(())
     }
 
     #[inline(always)]
-    fn open_object(&mut self) -> Option<()> {
+    fn open_object(&mut self, at: usize) -> Option<()> {
         let pointer = self.top.child;
         // Among pointers each name has to be looked up.
         let layout = if pointer == NOWHERE {
@@ -356,9 +253,8 @@ impl Scan<'_> {
             open_members: self.open_members.len() as u32,
             open_names: self.open_names.len() as u32,
             object: self.objects.len() as u32,
-            pointer,
-            child: NOWHERE,
-            ignoring: None,
+            start: at as u32,
+            ..Frame::array(NO_LAYOUT, pointer)
         })?;
         self.objects.push(Object::open(&self.values));
         Some(())
@@ -370,10 +266,7 @@ impl Scan<'_> {
             return None;
         }
         self.frames.push(self.top);
-        self.top = Frame {
-            ignoring: None,
-            ..frame
-        };
+        self.top = frame;
         Some(())
     }
 
@@ -396,7 +289,7 @@ impl Scan<'_> {
     }
 
     #[inline(always)]
-    fn close_object(&mut self) -> Option<()> {
+    fn close_object(&mut self, end: usize) -> Option<()> {
         if self.top.layout == NO_LAYOUT || self.top.next != self.top.last {
             self.settle_layout()?;
         }
@@ -406,9 +299,67 @@ impl Scan<'_> {
         self.members.push(Start::new(&self.values, &self.objects));
         self.open_members.truncate(own);
         let next = self.objects.len() as u32;
-        self.objects[self.top.object as usize].close(&self.values, self.top.layout, members, next);
+        let Frame {
+            object,
+            layout,
+            start,
+            ..
+        } = self.top;
+        self.objects[object as usize].close(&self.values, layout, members, next);
+        let expected = self.frames.last().map_or(NO_LAYOUT, |around| around.layout);
         self.close();
+        if self.top.kind == Kind::Array && self.top.pointer == NOWHERE {
+            self.top.alike = if layout == expected {
+                self.top.alike + 1
+            } else {
+                0
+            };
+            if self.top.alike == self.top.patience {
+                self.learn(start as usize, end, object);
+            }
+        }
         Some(())
+    }
+
+    /// Learns the pattern of the array's elements from the one that was just closed.
+    #[cold]
+    fn learn(&mut self, start: usize, end: usize, object: u32) {
+        let objects = (&self.objects[..], object);
+        self.top.pattern =
+            self.rows
+                .learn(self.body, (start, end), objects, &self.members, &self.names);
+    }
+
+    /// Reads the array's next element if it follows the pattern of those before it.
+    #[inline(always)]
+    fn row(&mut self, at: usize) -> Option<usize> {
+        let pattern = self.top.pattern;
+        if pattern == NO_PATTERN {
+            return None;
+        }
+        let (start, scalars) = (self.values.position(), self.rows.position());
+        let Some(end) = self.rows.read(
+            pattern,
+            self.body,
+            at,
+            &mut self.values,
+            &mut self.unescaped,
+        ) else {
+            self.give_up_pattern();
+            return None;
+        };
+        let next = self.objects.len() as u32 + 1;
+        self.objects
+            .push(Object::row(start, &self.values, pattern, scalars, next));
+        Some(end)
+    }
+
+    /// Looks for another pattern, later and later, so that an array without one costs little more for it.
+    #[cold]
+    fn give_up_pattern(&mut self) {
+        self.top.pattern = NO_PATTERN;
+        self.top.alike = 0;
+        self.top.patience = self.top.patience.saturating_mul(4);
     }
 
     /// Finds the layout of an object that kept to none; `None` if two of its names are equal.

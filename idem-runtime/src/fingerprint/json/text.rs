@@ -8,6 +8,16 @@ use super::block::Block;
 pub(super) fn plain_end(body: &[u8], start: usize) -> Option<usize> {
     let mut at = start;
     let mut is_ascii = true;
+    for _ in 0..4 {
+        let block = Block::at(body, at);
+        is_ascii &= block.is_ascii();
+        let stop = block.stop();
+        at += stop;
+        if stop < Block::SIZE {
+            return checked(body, start, at, is_ascii);
+        }
+    }
+    // A long text, of which more is looked at together.
     while let Some(stretch) = body.get(at..).and_then(<[u8]>::first_chunk) {
         if has_stop(stretch) {
             break;
@@ -17,14 +27,19 @@ pub(super) fn plain_end(body: &[u8], start: usize) -> Option<usize> {
     }
     loop {
         let block = Block::at(body, at);
+        is_ascii &= block.is_ascii();
         let stop = block.stop();
-        is_ascii &= block.is_ascii(stop);
         at += stop;
         if stop < Block::SIZE {
-            break;
+            return checked(body, start, at, is_ascii);
         }
     }
-    (is_ascii || std::str::from_utf8(&body[start..at]).is_ok()).then_some(at)
+}
+
+/// The end of a text if it is UTF-8.
+#[inline(always)]
+fn checked(body: &[u8], start: usize, end: usize, is_ascii: bool) -> Option<usize> {
+    (is_ascii || std::str::from_utf8(&body[start..end]).is_ok()).then_some(end)
 }
 
 /// Whether plain text ends within a stretch; written so that the compiler makes vector instructions of it.

@@ -59,16 +59,15 @@ impl Values {
 
     #[inline(always)]
     pub(super) fn tag(&mut self, tag: u8) {
-        self.make_room(1);
-        self.bytes[self.length] = tag;
+        let [room] = self.room();
+        *room = tag;
         self.length += 1;
     }
 
     /// A string of fewer than sixteen bytes, which `block` begins with.
     #[inline(always)]
     pub(super) fn short_string(&mut self, block: Block, length: usize) {
-        self.make_room(17);
-        let room = &mut self.bytes[self.length..self.length + 17];
+        let room: &mut [u8; 17] = self.room();
         room[0] = tag::STRING | length as u8;
         room[1..].copy_from_slice(&block.bytes());
         self.length += 1 + length;
@@ -101,9 +100,8 @@ impl Values {
         (integer, integer_count): (Block, usize),
         (fraction, fraction_count): (Block, usize),
     ) {
-        self.make_room(34);
         let count = integer_count + fraction_count;
-        let room = &mut self.bytes[self.length..self.length + 34];
+        let room: &mut [u8; 34] = self.room();
         room[0] = tag::NUMBER | sign | count as u8;
         room[1] = zigzag(exponent) as u8;
         room[2..18].copy_from_slice(&integer.bytes());
@@ -143,6 +141,15 @@ impl Values {
         self.make_room(bytes.len());
         self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
         self.length += bytes.len();
+    }
+
+    /// The next bytes to be written.
+    #[inline(always)]
+    fn room<const SIZE: usize>(&mut self) -> &mut [u8; SIZE] {
+        self.make_room(SIZE);
+        self.bytes[self.length..]
+            .first_chunk_mut()
+            .expect("room has been made")
     }
 
     #[inline(always)]
