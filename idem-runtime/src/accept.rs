@@ -250,10 +250,12 @@ impl<DB: Backend> Ticket<DB> {
             id,
             fingerprint,
         };
+        // Boxed where it is made: it is large, and would be copied on its way.
+        let running = Box::pin(attempt.run(prepare));
         let follower = leader.follow();
         let ticket = self.clone();
         let task = async move {
-            let finished = attempt.run(prepare).await;
+            let finished = running.await;
             ticket.emit(finished.signal);
             if finished.released {
                 ticket.emit(Signal::Released);

@@ -23,6 +23,8 @@ type Manager = <Postgres as sqlx::Database>::TransactionManager;
 pub struct Session {
     /// The transaction's id, as `pg_current_xact_id()` gives it.
     transaction: Option<String>,
+    /// Whether the claimed key has a record, past its retention.
+    takes_over: bool,
     /// The server process, to cancel a statement that was left running.
     process: i32,
 }
@@ -44,19 +46,14 @@ const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys r WHERE r.id 
 /// READ COMMITTED: the snapshot is this statement's, taken before the lock. Above it: the
 /// transaction's, and this is its first statement. Either may miss a record that was committed while
 /// this statement waited for nothing; [`COMPLETE`] finds it.
-const CLAIM: &str = concat!(
-    "SELECT l.won, pg_backend_pid() AS process, \
-       CASE WHEN l.won AND (r.id IS NULL OR r.retain_until <= statement_timestamp()) \
-            THEN pg_current_xact_id()::text END AS transaction, \
-       r.id IS NOT NULL AS found, ",
-    columns!(),
-    " FROM (SELECT pg_try_advisory_xact_lock($1, $2) AS won) l \
-      LEFT JOIN idem_keys r ON r.id = $3"
-);
+const CLAIM: &str = "\
+    SELECT l.won, pg_backend_pid() AS process, \
+       CASE WHEN l.won THEN pg_current_xact_id()::text END AS transaction, \
+       EXISTS (SELECT FROM idem_keys WHERE id = $3) AS found \
+      FROM (SELECT pg_try_advisory_xact_lock($1, $2) AS won) l";
 
-/// One insert, which replaces a record whose retention is over and never any other.
 macro_rules! insert {
-    ($condition:literal) => {
+    ($($rest:literal),*) => {
         concat!(
             "INSERT INTO idem_keys AS k \
                (id, scope, operation, owner, fingerprint_version, fingerprint, fingerprint_options, \
@@ -66,6 +63,16 @@ macro_rules! insert {
                 statement_timestamp(), \
                 statement_timestamp() + $13 * interval '1 millisecond', \
                 statement_timestamp() + $14 * interval '1 millisecond' ",
+            $($rest,)*
+            " RETURNING (date_part('epoch', expires_at) * 1000)::bigint"
+        )
+    };
+}
+
+/// Replaces a record whose retention is over and never any other.
+macro_rules! replace {
+    ($condition:literal) => {
+        insert!(
             $condition,
             " ON CONFLICT (id) DO UPDATE SET \
                 scope = excluded.scope, operation = excluded.operation, state = excluded.state, \
@@ -77,18 +84,22 @@ macro_rules! insert {
                 resources = excluded.resources, created_at = excluded.created_at, \
                 completed_at = excluded.completed_at, expires_at = excluded.expires_at, \
                 retain_until = excluded.retain_until \
-              WHERE k.state = 1 AND k.retain_until <= statement_timestamp() \
-             RETURNING (date_part('epoch', expires_at) * 1000)::bigint"
+              WHERE k.state = 1 AND k.retain_until <= statement_timestamp()"
         )
     };
 }
 
-/// Inserts only if this is still the claim's transaction. Any isolation; at REPEATABLE READ and above
-/// a record that the snapshot can't see raises 40001.
+/// For a key without a record, and only if this is still the claim's transaction. Any isolation: a record
+/// that another attempt committed meanwhile is a unique violation, whatever the snapshot. Not `ON CONFLICT`,
+/// which inserts speculatively and writes a second time to confirm.
 const COMPLETE: &str = insert!("WHERE pg_current_xact_id_if_assigned()::text = $16");
 
+/// The same for a key whose record is past its retention. At REPEATABLE READ and above a record that the
+/// snapshot can't see raises 40001.
+const COMPLETE_OVER: &str = replace!("WHERE pg_current_xact_id_if_assigned()::text = $16");
+
 /// In no transaction: for answers whose effect was rolled back, and for `unknown`.
-const SETTLE_ALONE: &str = insert!("");
+const SETTLE_ALONE: &str = replace!("");
 
 impl Backend for Postgres {
     const SINGLE_WRITER: bool = false;
@@ -135,21 +146,26 @@ impl Backend for Postgres {
             .bind(claim.lock_namespace)
             .bind(claim.id.lock_word())
             .bind(claim.id.as_bytes().as_slice())
-            .fetch_one(connection)
+            .fetch_one(&mut *connection)
             .await?;
         session.process = row.try_get("process")?;
         session.transaction = row.try_get("transaction")?;
-        let found: bool = row.try_get("found")?;
-        if session.transaction.is_some() {
-            return Ok(Claimed::Won { took_over: found });
-        }
-        if found {
-            let record = record(&row)?;
-            if record.standing != Standing::Expired {
-                return Ok(Claimed::Held(record));
+        let won = session.transaction.is_some();
+        if row.try_get("found")? {
+            match Self::look(connection, claim.id).await? {
+                Some(record) if record.standing != Standing::Expired => {
+                    return Ok(Claimed::Held(record));
+                }
+                expired => session.takes_over = expired.is_some(),
             }
         }
-        Ok(Claimed::InFlight)
+        Ok(if won {
+            Claimed::Won {
+                took_over: session.takes_over,
+            }
+        } else {
+            Claimed::InFlight
+        })
     }
 
     async fn complete(
@@ -158,15 +174,21 @@ impl Backend for Postgres {
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
-        let stored: Option<Option<i64>> = bind(
-            sqlx::query_scalar(COMPLETE),
-            claim,
-            answer,
-            State::Completed,
-        )
-        .bind(session.transaction.as_deref())
-        .fetch_optional(&mut *connection)
-        .await?;
+        let insert = if session.takes_over {
+            COMPLETE_OVER
+        } else {
+            COMPLETE
+        };
+        let stored = bind(sqlx::query_scalar(insert), claim, answer, State::Completed)
+            .bind(session.transaction.as_deref())
+            .fetch_optional(&mut *connection)
+            .await;
+        let stored: Option<Option<i64>> = match stored {
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
+                return Ok(Completed::Lost);
+            }
+            stored => stored?,
+        };
         Ok(match stored {
             Some(expires_at) => Completed::Stored(Stored { expires_at }),
             None => match Self::state(connection, session, Some(claim)).await? {
