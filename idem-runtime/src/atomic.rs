@@ -221,7 +221,7 @@ impl<DB: Backend> Attempt<DB> {
         let ran = run(&self.ticket, &mut tx, ready, &watch).await;
         faults::point("handler.after");
         if watch.took_connection() {
-            return self.outside(tx, claim).await;
+            return self.ended(tx, claim, Code::EffectOutsideTransaction).await;
         }
         match ran {
             Ran::Answered(Fate::Commit, _) if tx.is_poisoned() => {
@@ -232,10 +232,16 @@ impl<DB: Backend> Attempt<DB> {
             Ran::Answered(Fate::Commit, response) => {
                 self.commit(tx, claim, response, took_over).await
             }
-            Ran::Answered(Fate::Retry, _) => {
-                tx.rollback().await;
-                Ok(Step::Again)
-            }
+            // Another run would double what the handler has made durable itself.
+            Ran::Answered(Fate::Retry, _) => match self.state(&mut tx, claim).await {
+                Some(TransactionState::Ended) => {
+                    self.ended(tx, claim, Code::TransactionEnded).await
+                }
+                _ => {
+                    tx.rollback().await;
+                    Ok(Step::Again)
+                }
+            },
             Ran::Answered(fate, response) if self.rejects(fate, &response) => {
                 self.reject(tx, claim, response).await
             }
@@ -439,12 +445,6 @@ impl<DB: Backend> Attempt<DB> {
                 Ok(Step::Finished(self.released(Code::TransactionAborted)))
             }
         }
-    }
-
-    /// The handler took a connection of its own.
-    async fn outside(&self, mut tx: Tx<DB>, claim: &Claim<'_>) -> Result<Step, StoreError> {
-        let _ = self.state(&mut tx, claim).await;
-        self.ended(tx, claim, Code::EffectOutsideTransaction).await
     }
 
     /// Something may be durable that is not in the transaction: the key is kept, as unknown.
