@@ -228,13 +228,17 @@ where
     }
 }
 
-/// Makes the arguments: the first time from what is already read, later from the buffered request. Hides
-/// the state's type.
-type Reader<A> = Arc<
-    dyn Fn(Parts, Bytes, Option<(Early<A>, Parts)>) -> BoxFuture<'static, Result<A, Response>>
-        + Send
-        + Sync,
->;
+/// What arguments are made from, beside the body.
+enum Source<A: Split> {
+    /// What is already read, and the parts as the extractors left them.
+    Read(Early<A>, Parts),
+    /// The parts as they came.
+    Again(Parts),
+}
+
+/// Makes the arguments. Hides the state's type.
+type Reader<A> =
+    Arc<dyn Fn(Source<A>, Bytes) -> BoxFuture<'static, Result<A, Response>> + Send + Sync>;
 
 /// A request whose parts were read: the only argument of a generated handler.
 pub struct Call<H: Handle, A: Split> {
@@ -269,15 +273,12 @@ where
         };
         let idempotency = state.idempotency();
         let state = state.clone();
-        let read: Reader<A> = Arc::new(move |parts, body, first| {
+        let read: Reader<A> = Arc::new(move |source, body| {
             let state = state.clone();
             Box::pin(async move {
-                let ((prefix, last), parts) = match first {
-                    Some(first) => first,
-                    None => {
-                        let mut parts = parts;
-                        (A::early(&mut parts, &state).await?, parts)
-                    }
+                let ((prefix, last), parts) = match source {
+                    Source::Read(early, parts) => (early, parts),
+                    Source::Again(mut parts) => (A::early(&mut parts, &state).await?, parts),
                 };
                 let last = A::late(last, parts, body, &state).await?;
                 Ok(A::join(prefix, last))
@@ -305,7 +306,7 @@ pub(crate) type Ready<H> = Box<dyn for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Se
 
 /// Makes a [`Ready`] from the buffered request, as often as it takes.
 pub(crate) type Prepare<H> =
-    Box<dyn FnMut(Parts, Bytes) -> BoxFuture<'static, Result<Ready<H>, Response>> + Send>;
+    Box<dyn FnMut(&Parts, &Bytes) -> BoxFuture<'static, Result<Ready<H>, Response>> + Send>;
 
 /// Builds the answer of a replay again.
 pub(crate) type Rebuild<DB> =
@@ -354,7 +355,11 @@ impl<H: Handle, A: Split> Call<H, A> {
         let read = self.read;
         let mut first = Some((self.early, self.late_parts));
         let prepare: Prepare<H> = Box::new(move |parts, body| {
-            let arguments = read(parts, body, first.take());
+            let source = match first.take() {
+                Some((early, parts)) => Source::Read(early, parts),
+                None => Source::Again(parts.clone()),
+            };
+            let arguments = read(source, body.clone());
             Box::pin(async move {
                 let arguments = arguments.await?;
                 Ok(ready(move |handle: &mut H| {

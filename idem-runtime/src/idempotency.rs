@@ -12,12 +12,13 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::accept::Landed;
-use crate::backend::{self, Backend, Isolation};
+use crate::backend::{self, Backend, Claim, Isolation, RoundTrips};
 use crate::cipher::PayloadCipher;
 use crate::faults::{self, Plant};
 use crate::filter::RecentKeys;
 use crate::flight::Flights;
 use crate::guard;
+use crate::lookups::Lookups;
 use crate::operation::{Errors, Expired, InFlight, Spec};
 use crate::problem::{ProblemStyle, UriReference};
 use crate::response::HeaderPolicy;
@@ -55,6 +56,7 @@ pub(crate) struct Shared<DB: Backend> {
     pub(crate) settings: Settings,
     pub(crate) flights: Arc<Flights<Landed>>,
     pub(crate) recent: RecentKeys,
+    pub(crate) lookups: Lookups,
     pub(crate) tasks: TaskTracker,
     pub(crate) in_flight: Arc<Semaphore>,
     pub(crate) waiting: Arc<Semaphore>,
@@ -80,6 +82,7 @@ pub(crate) struct Settings {
     pub(crate) store_timeout: Duration,
     pub(crate) bare_keys: bool,
     pub(crate) isolation: Option<Isolation>,
+    round_trips: RoundTrips,
     pub(crate) lock_namespace: i32,
     pub(crate) problems: ProblemStyle,
     pub(crate) headers: HeaderPolicy,
@@ -104,6 +107,7 @@ impl Default for Settings {
             store_timeout: Duration::from_millis(1500),
             bare_keys: true,
             isolation: None,
+            round_trips: RoundTrips::Auto,
             // "idem" in ASCII.
             lock_namespace: 0x6964_656d,
             problems: ProblemStyle::default(),
@@ -175,6 +179,7 @@ impl<DB: Backend> Idempotency<DB> {
                 pool,
                 flights: Arc::default(),
                 recent: RecentKeys::new(),
+                lookups: Lookups::default(),
                 tasks: TaskTracker::new(),
                 in_flight: Arc::new(Semaphore::new(settings.max_in_flight)),
                 waiting: Arc::new(Semaphore::new(settings.max_waiting)),
@@ -346,6 +351,41 @@ impl<DB: Backend> Idempotency<DB> {
         }
     }
 
+    /// Whether `begin_claimed` is used. The first attempt finds out.
+    pub(crate) fn fuses(&self) -> bool {
+        let round_trips = self.shared.settings.round_trips;
+        let server = self.shared.server.get();
+        server.is_some_and(|server| DB::fuses(server, round_trips))
+    }
+
+    /// Begins a transaction and claims a key in one round trip; `None` when the key is not free. As [`Self::begin`].
+    pub(crate) async fn begin_claimed(
+        &self,
+        operation_id: Uuid,
+        claim: &Claim<'_>,
+        limit: tokio::time::Instant,
+    ) -> Result<Option<Tx<DB>>, StoreError> {
+        let mut connection = self.connection(limit).await?;
+        let isolation = self.shared.settings.isolation;
+        let begun = tokio::time::timeout_at(limit, async {
+            let server = self.server(&mut connection).await?;
+            DB::begin_claimed(&mut connection, &server, isolation, claim).await
+        })
+        .await;
+        match begun {
+            Ok(Ok(Some(session))) => Ok(Some(Tx::new(connection, session, None, operation_id))),
+            Ok(Ok(None)) => Ok(None),
+            Ok(Err(error)) => {
+                connection.close_on_drop();
+                Err(StoreError::Database(error))
+            }
+            Err(_) => {
+                connection.close_on_drop();
+                Err(StoreError::TimedOut("the begin of a transaction"))
+            }
+        }
+    }
+
     /// A connection outside any transaction.
     pub(crate) async fn connection(
         &self,
@@ -479,6 +519,7 @@ pub enum StartupError {
 /// | [`store_timeout`](Self::store_timeout) | 1.5 seconds |
 /// | [`bare_keys`](Self::bare_keys) | accepted |
 /// | [`isolation`](Self::isolation) | the database's own default |
+/// | [`round_trips`](Self::round_trips) | as the network asks for |
 #[derive(Debug)]
 pub struct IdempotencyBuilder<DB: Backend> {
     pool: Pool<DB>,
@@ -530,6 +571,8 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         /// The first integer of PostgreSQL's two-integer advisory locks: change it where an application's
         /// own locks use the same.
         lock_namespace: i32,
+        /// In how many messages the framework's own statements are sent to PostgreSQL.
+        round_trips: RoundTrips,
         /// How the framework's error answers look.
         problems: ProblemStyle,
         /// Which of an answer's header fields are stored.

@@ -169,6 +169,7 @@ mod flight;
 mod guard;
 mod idempotency;
 pub mod key;
+mod lookups;
 mod operation;
 mod options;
 pub mod problem;
@@ -183,7 +184,7 @@ pub mod testing;
 mod tx;
 mod unprotected;
 
-pub use backend::{Backend, Isolation};
+pub use backend::{Backend, Isolation, RoundTrips};
 pub use call::IdempotentHandler;
 pub use cipher::{CipherError, PayloadCipher};
 pub use guard::{guard, record_acquire};

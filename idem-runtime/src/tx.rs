@@ -180,6 +180,11 @@ impl<DB: Backend> Tx<DB> {
         committed
     }
 
+    /// Gives the connection back: its transaction is over, or will be with the next message.
+    pub(crate) fn release(mut self) {
+        self.open = false;
+    }
+
     /// Rolls back. What can't be rolled back in time is, by closing the connection.
     pub(crate) async fn rollback(mut self) {
         DB::release_session(&mut self.session);

@@ -24,7 +24,7 @@ pub(crate) async fn answer<DB: Backend>(
 ) -> (Response, Signal) {
     let refuse = |code| ticket.refuse(&Problem::new(code));
     for run_number in 1..=MAX_RUNS {
-        let ready = match prepare(buffered.parts.clone(), buffered.body.clone()).await {
+        let ready = match prepare(&buffered.parts, &buffered.body).await {
             Ok(ready) => ready,
             Err(rejection) => return (rejection, Signal::Refused),
         };

@@ -330,7 +330,9 @@ async fn app(options: PgConnectOptions) -> Router {
         .connect_with(options)
         .await
         .expect("PostgreSQL is there");
-    let idempotency = Idempotency::new(pool.clone());
+    let idempotency = Idempotency::builder(pool.clone())
+        .round_trips(match std::env::var("ROUND_TRIPS").as_deref() { Ok("fewest") => idem_runtime::RoundTrips::Fewest, Ok("separate") => idem_runtime::RoundTrips::Separate, _ => idem_runtime::RoundTrips::Auto })
+        .build().expect("settings");
     idempotency.migrate().await.expect("the schema is made");
     Router::new()
         .route("/plain", post(plain))

@@ -55,6 +55,40 @@ pub trait Backend: Database + sealed::Sealed {
         isolation: Option<Isolation>,
     ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send;
 
+    /// Whether `begin_claimed` is used.
+    #[doc(hidden)]
+    fn fuses(_server: &Self::Server, _round_trips: RoundTrips) -> bool {
+        false
+    }
+
+    /// `begin` and `claim` in one round trip. `None`: the key is not free, and no transaction is open.
+    #[doc(hidden)]
+    fn begin_claimed(
+        _connection: &mut Self::Connection,
+        _server: &Self::Server,
+        _isolation: Option<Isolation>,
+        _claim: &Claim<'_>,
+    ) -> impl Future<Output = sqlx::Result<Option<Self::Session>>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// Whether `complete_and_commit` can end this session with this answer.
+    #[doc(hidden)]
+    fn fuses_commit(_session: &Self::Session, _answer: &Answer<'_>) -> bool {
+        false
+    }
+
+    /// `complete` and `commit` in one round trip. An error that the database did not send leaves the outcome open.
+    #[doc(hidden)]
+    fn complete_and_commit(
+        _connection: &mut Self::Connection,
+        _session: &Self::Session,
+        _claim: &Claim<'_>,
+        _answer: &Answer<'_>,
+    ) -> impl Future<Output = sqlx::Result<Completed>> + Send {
+        std::future::ready(Err(sqlx::Error::BeginFailed))
+    }
+
     /// Notes what tells this transaction from another, where no claim does.
     #[doc(hidden)]
     fn identify(
@@ -120,6 +154,19 @@ pub trait Backend: Database + sealed::Sealed {
         connection: &mut Self::Connection,
         id: &RecordId,
     ) -> impl Future<Output = sqlx::Result<Option<Record>>> + Send;
+
+    /// Whether records are read by `look_together`.
+    #[doc(hidden)]
+    const LOOKS_TOGETHER: bool = false;
+
+    /// Reads several records, outside any transaction; those that there are, in any order. No key comes twice.
+    #[doc(hidden)]
+    fn look_together(
+        _connection: &mut Self::Connection,
+        _ids: &[&RecordId],
+    ) -> impl Future<Output = sqlx::Result<Vec<(RecordId, Record)>>> + Send {
+        std::future::ready(Ok(Vec::new()))
+    }
 
     /// Stores an answer, or the state `unknown`, by a statement of its own. `None`: another record was
     /// there first.
@@ -191,6 +238,24 @@ pub enum Isolation {
     Serializable,
 }
 
+/// In how many messages the framework's own statements are sent, where the engine leaves a choice
+/// (PostgreSQL).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RoundTrips {
+    /// As few as possible where the server is far (a round trip of more than 0.15 ms when the pool is first used), and
+    /// [`Separate`](Self::Separate) where it is near.
+    #[default]
+    Auto,
+    /// The claim rides with `BEGIN`, and the stored answer with `COMMIT`: two round trips less a request, for some
+    /// more work at the server. A duplicate that another process works on, or whose key this process does not
+    /// remember, shows in the server's log as an error that says so. Needs a session's prepared statements, so
+    /// that it is switched off where a pooler drops them.
+    Fewest,
+    /// Each statement is a message of its own.
+    Separate,
+}
+
 #[cfg(feature = "mysql")]
 impl Isolation {
     fn as_sql(self) -> &'static str {
@@ -233,6 +298,14 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    /// Of headers and body, in bytes.
+    #[cfg(feature = "postgres")]
+    fn content_length(&self) -> usize {
+        self.content
+            .as_ref()
+            .map_or(0, |content| content.headers.len() + content.body.len())
+    }
+
     fn ttl_millis(&self) -> Option<i64> {
         self.ttl.map(millis)
     }

@@ -5,16 +5,21 @@
 //! once. The look's snapshot is older than the lock, so that a late attempt may win the lock of a key
 //! that is already completed; its insert then finds the record and the attempt is rolled back.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Connection, Executor, Pool, Postgres, Row, SqlSafeStr};
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::{Arguments, AssertSqlSafe, Connection, Executor, Pool, Postgres, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Isolation, Record, Standing, State,
-    Stored, TransactionState,
+    Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Isolation, Record, RoundTrips,
+    Standing, State, Stored, TransactionState,
 };
 use crate::scope::{RecordId, ScopeKey};
+
+mod fused;
 
 type Manager = <Postgres as sqlx::Database>::TransactionManager;
 
@@ -23,11 +28,32 @@ type Manager = <Postgres as sqlx::Database>::TransactionManager;
 pub struct Session {
     /// The transaction's id, as `pg_current_xact_id()` gives it.
     transaction: Option<String>,
+    /// The mark of a claim that was fused with its begin.
+    mark: Option<Mark>,
     /// Whether the claimed key has a record, past its retention.
     takes_over: bool,
-    /// The server process, to cancel a statement that was left running.
+    /// The server process, where the claim told it; to cancel a statement that was left running.
     process: i32,
 }
+
+/// See [`fused`].
+#[derive(Debug)]
+struct Mark {
+    text: String,
+    /// The advisory lock that the transaction holds.
+    lock: (i32, i32),
+}
+
+/// What was found out about the server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// The shortest of a few.
+    round_trip: Duration,
+    fusing: fused::Fusing,
+}
+
+/// Above it a round trip costs more than the server's work for one that is saved.
+const FAR: Duration = Duration::from_micros(150);
 
 /// The columns of a record, in the order in which [`record`] reads them.
 macro_rules! columns {
@@ -43,11 +69,18 @@ macro_rules! columns {
 /// Any isolation. Own statement, own snapshot.
 const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys r WHERE r.id = $1");
 
+/// Any isolation. Several records at once.
+const LOOK_TOGETHER: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", r.id FROM idem_keys r WHERE r.id = ANY($1)"
+);
+
 /// READ COMMITTED: the snapshot is this statement's, taken before the lock. Above it: the
 /// transaction's, and this is its first statement. Either may miss a record that was committed while
 /// this statement waited for nothing; [`COMPLETE`] finds it.
 const CLAIM: &str = "\
-    SELECT l.won, pg_backend_pid() AS process, \
+    SELECT pg_backend_pid() AS process, \
        CASE WHEN l.won THEN pg_current_xact_id()::text END AS transaction, \
        EXISTS (SELECT FROM idem_keys WHERE id = $3) AS found \
       FROM (SELECT pg_try_advisory_xact_lock($1, $2) AS won) l";
@@ -94,9 +127,19 @@ macro_rules! replace {
 /// which inserts speculatively and writes a second time to confirm.
 const COMPLETE: &str = insert!("WHERE pg_current_xact_id_if_assigned()::text = $16");
 
+/// The same where the claim left a mark.
+const COMPLETE_MARKED: &str = insert!("WHERE current_setting('idem.claim', true) = $16");
+
 /// The same for a key whose record is past its retention. At REPEATABLE READ and above a record that the
 /// snapshot can't see raises 40001.
 const COMPLETE_OVER: &str = replace!("WHERE pg_current_xact_id_if_assigned()::text = $16");
+
+/// Cancels what the holder of an advisory lock runs. The view shows the two integers as unsigned ones.
+const CANCEL_HOLDER: &str = "\
+    SELECT pg_cancel_backend(pid) FROM pg_locks \
+     WHERE locktype = 'advisory' AND granted AND objsubid = 2 \
+       AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+       AND classid::bigint = $1::bigint & 4294967295 AND objid::bigint = $2::bigint & 4294967295";
 
 /// In no transaction: for answers whose effect was rolled back, and for `unknown`.
 const SETTLE_ALONE: &str = replace!("");
@@ -105,25 +148,67 @@ impl Backend for Postgres {
     const SINGLE_WRITER: bool = false;
     const LAST_LOOK: bool = true;
     type Session = Session;
-    type Server = ();
+    type Server = Server;
 
-    async fn detect(_: &mut PgConnection) -> sqlx::Result<()> {
-        Ok(())
+    async fn detect(connection: &mut PgConnection) -> sqlx::Result<Server> {
+        let mut round_trip = Duration::MAX;
+        for _ in 0..5 {
+            let sent = Instant::now();
+            connection.ping().await?;
+            round_trip = round_trip.min(sent.elapsed());
+        }
+        Ok(Server {
+            round_trip,
+            fusing: fused::Fusing::default(),
+        })
     }
 
     async fn begin(
         connection: &mut PgConnection,
-        (): &(),
+        _: &Server,
         isolation: Option<Isolation>,
     ) -> sqlx::Result<Session> {
-        let statement = match isolation {
-            None => "BEGIN",
-            Some(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
-            Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
-            Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
-        };
-        Manager::begin(connection, Some(statement.into_sql_str())).await?;
+        Manager::begin(connection, Some(begin_text(isolation).into_sql_str())).await?;
         Ok(Session::default())
+    }
+
+    fn fuses(server: &Server, round_trips: RoundTrips) -> bool {
+        let wanted = match round_trips {
+            RoundTrips::Auto => server.round_trip > FAR,
+            RoundTrips::Fewest => true,
+            RoundTrips::Separate => false,
+        };
+        wanted && server.fusing.is_on()
+    }
+
+    async fn begin_claimed(
+        connection: &mut PgConnection,
+        server: &Server,
+        isolation: Option<Isolation>,
+        claim: &Claim<'_>,
+    ) -> sqlx::Result<Option<Session>> {
+        let claimed = fused::begin_claimed(connection, &server.fusing, isolation, claim).await?;
+        Ok(claimed.then(|| Session {
+            mark: Some(Mark {
+                text: fused::mark(claim),
+                lock: (claim.lock_namespace, claim.id.lock_word()),
+            }),
+            ..Session::default()
+        }))
+    }
+
+    fn fuses_commit(session: &Session, answer: &Answer<'_>) -> bool {
+        session.mark.is_some() && answer.content_length() <= fused::MAX_CONTENT
+    }
+
+    async fn complete_and_commit(
+        connection: &mut PgConnection,
+        session: &Session,
+        claim: &Claim<'_>,
+        answer: &Answer<'_>,
+    ) -> sqlx::Result<Completed> {
+        let mark = session.mark.as_ref().map_or("", |mark| &mark.text);
+        fused::complete_and_commit(connection, mark, claim, answer).await
     }
 
     async fn identify(connection: &mut PgConnection, session: &mut Session) -> sqlx::Result<()> {
@@ -148,10 +233,10 @@ impl Backend for Postgres {
             .bind(claim.id.as_bytes().as_slice())
             .fetch_one(&mut *connection)
             .await?;
-        session.process = row.try_get("process")?;
-        session.transaction = row.try_get("transaction")?;
+        session.process = row.try_get(0)?;
+        session.transaction = row.try_get(1)?;
         let won = session.transaction.is_some();
-        if row.try_get("found")? {
+        if row.try_get(2)? {
             match Self::look(connection, claim.id).await? {
                 Some(record) if record.standing != Standing::Expired => {
                     return Ok(Claimed::Held(record));
@@ -174,23 +259,27 @@ impl Backend for Postgres {
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
-        let insert = if session.takes_over {
-            COMPLETE_OVER
-        } else {
-            COMPLETE
+        let (insert, guard) = match (&session.mark, session.takes_over) {
+            (Some(mark), _) => (COMPLETE_MARKED, Some(&mark.text)),
+            (None, true) => (COMPLETE_OVER, session.transaction.as_ref()),
+            (None, false) => (COMPLETE, session.transaction.as_ref()),
         };
-        let stored = bind(sqlx::query_scalar(insert), claim, answer, State::Completed)
-            .bind(session.transaction.as_deref())
+        let mut arguments =
+            arguments(claim, answer, State::Completed).map_err(sqlx::Error::Encode)?;
+        arguments.add(guard).map_err(sqlx::Error::Encode)?;
+        let stored = sqlx::query_with(insert, arguments)
             .fetch_optional(&mut *connection)
             .await;
-        let stored: Option<Option<i64>> = match stored {
+        let stored = match stored {
             Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
                 return Ok(Completed::Lost);
             }
             stored => stored?,
         };
         Ok(match stored {
-            Some(expires_at) => Completed::Stored(Stored { expires_at }),
+            Some(row) => Completed::Stored(Stored {
+                expires_at: row.try_get(0)?,
+            }),
             None => match Self::state(connection, session, Some(claim)).await? {
                 TransactionState::Open => Completed::Lost,
                 state => Completed::NotOpen(state),
@@ -203,12 +292,20 @@ impl Backend for Postgres {
         session: &mut Session,
         _: Option<&Claim<'_>>,
     ) -> sqlx::Result<TransactionState> {
+        let (asked, expected) = match &session.mark {
+            Some(mark) => (
+                "SELECT current_setting('idem.claim', true)",
+                Some(&mark.text),
+            ),
+            None => (
+                "SELECT pg_current_xact_id_if_assigned()::text",
+                session.transaction.as_ref(),
+            ),
+        };
         let now: sqlx::Result<Option<String>> =
-            sqlx::query_scalar("SELECT pg_current_xact_id_if_assigned()::text")
-                .fetch_one(connection)
-                .await;
+            sqlx::query_scalar(asked).fetch_one(connection).await;
         match now {
-            Ok(now) if session.transaction.is_some() && now != session.transaction => {
+            Ok(now) if expected.is_some() && now.as_ref() != expected => {
                 Ok(TransactionState::Ended)
             }
             Ok(_) => Ok(TransactionState::Open),
@@ -225,13 +322,14 @@ impl Backend for Postgres {
     }
 
     async fn cancel(pool: &Pool<Self>, session: &Session) -> sqlx::Result<()> {
-        if session.process != 0 {
-            sqlx::query("SELECT pg_cancel_backend($1)")
-                .bind(session.process)
-                .execute(pool)
-                .await?;
-        }
-        Ok(())
+        let query = match &session.mark {
+            Some(Mark { lock, .. }) => sqlx::query(CANCEL_HOLDER).bind(lock.0).bind(lock.1),
+            None if session.process != 0 => {
+                sqlx::query("SELECT pg_cancel_backend($1)").bind(session.process)
+            }
+            None => return Ok(()),
+        };
+        query.execute(pool).await.map(drop)
     }
 
     async fn look(connection: &mut PgConnection, id: &RecordId) -> sqlx::Result<Option<Record>> {
@@ -244,16 +342,42 @@ impl Backend for Postgres {
             .transpose()
     }
 
+    const LOOKS_TOGETHER: bool = true;
+
+    async fn look_together(
+        connection: &mut PgConnection,
+        ids: &[&RecordId],
+    ) -> sqlx::Result<Vec<(RecordId, Record)>> {
+        if let [id] = ids {
+            let found = Self::look(connection, id).await?;
+            return Ok(found.map(|record| (**id, record)).into_iter().collect());
+        }
+        let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes().as_slice()).collect();
+        let rows = sqlx::query(LOOK_TOGETHER)
+            .bind(ids)
+            .fetch_all(connection)
+            .await?;
+        rows.iter()
+            .map(|row| {
+                let id = RecordId::from_slice(row.try_get(12)?);
+                let id = id.ok_or_else(|| {
+                    sqlx::Error::Decode("a key's digest is not 32 bytes long".into())
+                })?;
+                Ok((id, record(row)?))
+            })
+            .collect()
+    }
+
     async fn settle_alone(
         connection: &mut PgConnection,
         claim: &Claim<'_>,
         state: State,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Option<Stored>> {
-        let stored: Option<Option<i64>> =
-            bind(sqlx::query_scalar(SETTLE_ALONE), claim, answer, state)
-                .fetch_optional(connection)
-                .await?;
+        let arguments = arguments(claim, answer, state).map_err(sqlx::Error::Encode)?;
+        let stored: Option<Option<i64>> = sqlx::query_scalar_with(SETTLE_ALONE, arguments)
+            .fetch_optional(connection)
+            .await?;
         Ok(stored.map(|expires_at| Stored { expires_at }))
     }
 
@@ -359,6 +483,15 @@ impl Backend for Postgres {
     }
 }
 
+fn begin_text(isolation: Option<Isolation>) -> &'static str {
+    match isolation {
+        None => "BEGIN",
+        Some(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
+        Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+        Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+    }
+}
+
 /// Block ranges that are summarized again after one batch, those with most deletions first.
 const RANGES: usize = 16;
 
@@ -392,51 +525,45 @@ async fn summarize_again(connection: &mut PgConnection, ranges: &[(i64, i64)]) {
     }
 }
 
-type Scalar<'q> = sqlx::query::QueryScalar<'q, Postgres, Option<i64>, sqlx::postgres::PgArguments>;
-
-/// The first fifteen parameters of the two inserts.
-fn bind<'q>(
-    query: Scalar<'q>,
-    claim: &'q Claim<'_>,
-    answer: &'q Answer<'_>,
+/// The first fifteen parameters of the inserts.
+fn arguments(
+    claim: &Claim<'_>,
+    answer: &Answer<'_>,
     state: State,
-) -> Scalar<'q> {
+) -> Result<PgArguments, BoxDynError> {
     let content = answer.content.as_ref();
-    query
-        .bind(claim.id.as_bytes().as_slice())
-        .bind(claim.scope.as_str())
-        .bind(claim.operation)
-        .bind(claim.owner.to_vec())
-        .bind(i16::from(claim.fingerprint.version()))
-        .bind(claim.fingerprint.digest().as_slice())
-        .bind(claim.fingerprint_options)
-        .bind(i32::from(answer.status))
-        .bind(content.map(|content| content.headers))
-        .bind(content.map(|content| content.body))
-        .bind(content.is_some_and(|content| content.sealed))
-        .bind(answer.resources)
-        .bind(answer.ttl_millis())
-        .bind(answer.retention_millis())
-        .bind(state as i16)
+    let mut arguments = PgArguments::default();
+    arguments.reserve(16, 256 + answer.content_length());
+    arguments.add(claim.id.as_bytes().as_slice())?;
+    arguments.add(claim.scope.as_str())?;
+    arguments.add(claim.operation)?;
+    arguments.add(claim.owner.as_slice())?;
+    arguments.add(i16::from(claim.fingerprint.version()))?;
+    arguments.add(claim.fingerprint.digest().as_slice())?;
+    arguments.add(claim.fingerprint_options)?;
+    arguments.add(i32::from(answer.status))?;
+    arguments.add(content.map(|content| content.headers))?;
+    arguments.add(content.map(|content| content.body))?;
+    arguments.add(content.is_some_and(|content| content.sealed))?;
+    arguments.add(answer.resources)?;
+    arguments.add(answer.ttl_millis())?;
+    arguments.add(answer.retention_millis())?;
+    arguments.add(state as i16)?;
+    Ok(arguments)
 }
 
 fn record(row: &PgRow) -> sqlx::Result<Record> {
     Ok(Record {
-        state: State::from_sql(row.try_get("state")?),
-        standing: Standing::from_sql(row.try_get("standing")?),
-        owner: row.try_get("owner")?,
-        fingerprint: super::fingerprint(
-            row.try_get("fingerprint_version")?,
-            row.try_get("fingerprint")?,
-        )?,
-        fingerprint_options: row.try_get("fingerprint_options")?,
-        status: u16::try_from(row.try_get::<i32, _>("status")?).unwrap_or(500),
-        headers: row
-            .try_get::<Option<Vec<u8>>, _>("headers")?
-            .map(Bytes::from),
-        body: row.try_get::<Option<Vec<u8>>, _>("body")?.map(Bytes::from),
-        sealed: row.try_get("sealed")?,
-        resources: row.try_get("resources")?,
-        expires_at: row.try_get("expires_ms")?,
+        state: State::from_sql(row.try_get(0)?),
+        standing: Standing::from_sql(row.try_get(11)?),
+        owner: row.try_get(1)?,
+        fingerprint: super::fingerprint(row.try_get(2)?, row.try_get(3)?)?,
+        fingerprint_options: row.try_get(4)?,
+        status: u16::try_from(row.try_get::<i32, _>(5)?).unwrap_or(500),
+        headers: row.try_get::<Option<Vec<u8>>, _>(6)?.map(Bytes::from),
+        body: row.try_get::<Option<Vec<u8>>, _>(7)?.map(Bytes::from),
+        sealed: row.try_get(8)?,
+        resources: row.try_get(9)?,
+        expires_at: row.try_get(10)?,
     })
 }

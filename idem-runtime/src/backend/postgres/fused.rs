@@ -1,0 +1,275 @@
+//! The framework's statements in two messages, by the simple query protocol.
+//!
+//! What a request costs is its round trips, on one machine and over a network. So the claim rides with `BEGIN`, as
+//! the text of sqlx's own begin, and the record's insert with `COMMIT`. Each text is one message, whose
+//! statements the server runs in order, and none after one that failed. Both statements are prepared once a
+//! connection, so that the server does not plan them again.
+//!
+//! Values are written as hexadecimal digits and numbers, so that nothing of a request is ever read as SQL.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqlSafeStr};
+use sqlx_core::transaction::TransactionManager;
+
+use super::{Manager, begin_text};
+use crate::backend::{Answer, Claim, Completed, Isolation, Stored, TransactionState};
+
+/// Prepared on each connection that is used so, before its first claim.
+///
+/// READ COMMITTED: the snapshot of the claim is older than its lock, as in the claim that is a message of its own.
+/// The mark that it sets lasts as long as the transaction, and tells it from any other. A simple query that sqlx's
+/// begin sends can't return rows, so a key that is not free is an error; its text is not constant, or else the
+/// planner would raise it.
+///
+/// Where the mark is gone, the answer's row has no id, and is refused before the commit.
+const PREPARE: &str = "\
+    PREPARE idem_claim (integer, integer, bytea, text) AS \
+    SELECT CASE WHEN pg_try_advisory_xact_lock($1, $2) \
+                 AND NOT EXISTS (SELECT FROM idem_keys WHERE id = $3) \
+           THEN set_config('idem.claim', $4, true) \
+           ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; \
+    PREPARE idem_complete (text, bytea, text, text, bytea, smallint, bytea, text, integer, bytea, \
+                           bytea, boolean, text, bigint, bigint) AS \
+    INSERT INTO idem_keys \
+       (id, scope, operation, owner, fingerprint_version, fingerprint, fingerprint_options, \
+        status, headers, body, sealed, resources, state, created_at, completed_at, \
+        expires_at, retain_until) \
+    VALUES (CASE WHEN current_setting('idem.claim', true) = $1 THEN $2 END, \
+       $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 1, now(), statement_timestamp(), \
+       statement_timestamp() + $14 * interval '1 millisecond', \
+       statement_timestamp() + $15 * interval '1 millisecond') \
+    RETURNING (date_part('epoch', expires_at) * 1000)::bigint";
+
+/// `invalid_text_representation`: the key is not free.
+const NOT_FREE: &str = "22P02";
+/// `invalid_sql_statement_name`: the connection has not prepared its statements.
+const NOT_PREPARED: &str = "26000";
+/// `duplicate_prepared_statement`
+const PREPARED: &str = "42P05";
+/// `not_null_violation`, of the record's id
+const NO_MARK: &str = "23502";
+
+/// The longest headers and body, in bytes, that are written as digits.
+pub(super) const MAX_CONTENT: usize = 16 * 1024;
+
+/// How often in a row the statements of a connection may be missing, or be there unexpectedly: more often, something between here and the
+/// server drops them (a pooler, or a hook of the pool that discards them), and separate messages are right.
+const MAX_MISSES: u32 = 64;
+
+/// Whether messages are fused, as far as experience tells. One a pool.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fusing(Arc<AtomicU32>);
+
+impl Fusing {
+    pub(super) fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed) < MAX_MISSES
+    }
+
+    fn missed(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn found(&self) {
+        if self.0.load(Ordering::Relaxed) != 0 {
+            self.0.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Begins and claims. `false`: the key has a record, or somebody else works on it; no transaction is open.
+pub(super) async fn begin_claimed(
+    connection: &mut PgConnection,
+    fusing: &Fusing,
+    isolation: Option<Isolation>,
+    claim: &Claim<'_>,
+) -> sqlx::Result<bool> {
+    // Nothing was run on it yet.
+    let mut prepared = connection.cached_statements_size() == 0;
+    if prepared {
+        prepare(connection, fusing).await?;
+    }
+    let begin = format!(
+        "{begin}; EXECUTE idem_claim({namespace},{word},{id},'{mark}')",
+        begin = begin_text(isolation),
+        namespace = claim.lock_namespace,
+        word = claim.id.lock_word(),
+        id = bytes(claim.id.as_bytes()),
+        mark = mark(claim),
+    );
+    let mut begun = begin_with(connection, &begin).await;
+    if is(&begun, NOT_PREPARED) {
+        fusing.missed();
+        prepared = true;
+        prepare(connection, fusing).await?;
+        begun = begin_with(connection, &begin).await;
+    }
+    if !prepared {
+        fusing.found();
+    }
+    // Not prepared, even now: separate messages need nothing prepared.
+    if is(&begun, NOT_FREE) || is(&begun, NOT_PREPARED) {
+        return Ok(false);
+    }
+    begun.map(|()| true)
+}
+
+async fn begin_with(connection: &mut PgConnection, text: &str) -> sqlx::Result<()> {
+    let begun = Manager::begin(
+        connection,
+        Some(AssertSqlSafe(text.to_owned()).into_sql_str()),
+    )
+    .await;
+    if is(&begun, NOT_FREE) || is(&begun, NOT_PREPARED) {
+        // sqlx counts no transaction, yet the server is in one.
+        connection.execute(sqlx::raw_sql("ROLLBACK")).await?;
+    }
+    begun
+}
+
+async fn prepare(connection: &mut PgConnection, fusing: &Fusing) -> sqlx::Result<()> {
+    let prepared = connection.execute(sqlx::raw_sql(PREPARE)).await.map(drop);
+    if is(&prepared, PREPARED) {
+        fusing.missed();
+        return Ok(());
+    }
+    prepared
+}
+
+fn is<T>(result: &sqlx::Result<T>, code: &str) -> bool {
+    matches!(result, Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(code))
+}
+
+/// What marks the claim's transaction.
+pub(super) fn mark(claim: &Claim<'_>) -> String {
+    let mut mark = String::with_capacity(32);
+    write_hexadecimal(&mut mark, &claim.owner);
+    mark
+}
+
+/// Stores the answer of a key that had no record, and commits.
+///
+/// A new transaction is open afterwards, so that sqlx's count of them stays right; it is empty, and its rollback
+/// rides with whatever the connection sends next.
+pub(super) async fn complete_and_commit(
+    connection: &mut PgConnection,
+    mark: &str,
+    claim: &Claim<'_>,
+    answer: &Answer<'_>,
+) -> sqlx::Result<Completed> {
+    let content = answer.content.as_ref();
+    let mut statement = Arguments::of("EXECUTE idem_complete(");
+    statement.quoted(mark);
+    statement.bytes(Some(claim.id.as_bytes()));
+    statement.text(Some(claim.scope.as_str()));
+    statement.text(Some(claim.operation));
+    statement.bytes(Some(&claim.owner));
+    statement.number(Some(claim.fingerprint.version()));
+    statement.bytes(Some(claim.fingerprint.digest()));
+    statement.text(claim.fingerprint_options);
+    statement.number(Some(answer.status));
+    statement.bytes(content.map(|content| content.headers));
+    statement.bytes(content.map(|content| content.body));
+    statement.number(Some(content.is_some_and(|content| content.sealed)));
+    statement.text(answer.resources);
+    statement.number(answer.ttl_millis());
+    statement.number(answer.retention_millis());
+    let text = statement.end("); COMMIT AND CHAIN");
+    // To its end: the commit's own answer comes after the row.
+    let rows: sqlx::Result<Vec<PgRow>> = connection
+        .fetch_all(sqlx::raw_sql(AssertSqlSafe(text)))
+        .await;
+    let rows = match rows {
+        Err(sqlx::Error::Database(error)) if error.table() == Some("idem_keys") => {
+            if error.is_unique_violation() {
+                return Ok(Completed::Lost);
+            }
+            if error.code().as_deref() == Some(NO_MARK) {
+                return Ok(Completed::NotOpen(TransactionState::Ended));
+            }
+            return Err(sqlx::Error::Database(error));
+        }
+        rows => rows?,
+    };
+    Manager::start_rollback(connection);
+    let expires_at = rows.first().map(|row| row.try_get(0)).transpose()?;
+    Ok(Completed::Stored(Stored {
+        expires_at: expires_at.flatten(),
+    }))
+}
+
+/// The arguments of an `EXECUTE`.
+struct Arguments(String);
+
+impl Arguments {
+    fn of(statement: &str) -> Self {
+        let mut text = String::with_capacity(1024);
+        text.push_str(statement);
+        Self(text)
+    }
+
+    fn number(&mut self, value: Option<impl ToString>) {
+        match value {
+            Some(value) => self.0.push_str(&value.to_string()),
+            None => self.0.push_str("NULL"),
+        }
+        self.0.push(',');
+    }
+
+    /// Of hexadecimal digits only.
+    fn quoted(&mut self, digits: &str) {
+        self.0.push('\'');
+        self.0.push_str(digits);
+        self.0.push_str("',");
+    }
+
+    fn bytes(&mut self, value: Option<&[u8]>) {
+        match value {
+            Some(value) => write_bytes(&mut self.0, value),
+            None => self.0.push_str("NULL"),
+        }
+        self.0.push(',');
+    }
+
+    fn text(&mut self, value: Option<&str>) {
+        match value {
+            Some(value) => {
+                self.0.push_str("convert_from(");
+                write_bytes(&mut self.0, value.as_bytes());
+                self.0.push_str(",'UTF8')");
+            }
+            None => self.0.push_str("NULL"),
+        }
+        self.0.push(',');
+    }
+
+    fn end(mut self, rest: &str) -> String {
+        self.0.pop();
+        self.0.push_str(rest);
+        self.0
+    }
+}
+
+fn bytes(of: &[u8]) -> String {
+    let mut text = String::with_capacity(of.len() * 2 + 16);
+    write_bytes(&mut text, of);
+    text
+}
+
+/// The same whatever `standard_conforming_strings` says.
+fn write_bytes(text: &mut String, of: &[u8]) {
+    text.push_str("E'\\\\x");
+    write_hexadecimal(text, of);
+    text.push_str("'::bytea");
+}
+
+fn write_hexadecimal(text: &mut String, of: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    text.reserve(of.len() * 2);
+    for byte in of {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}
