@@ -13,6 +13,7 @@ mod expand;
 mod fallback;
 mod handler;
 mod idempotent;
+mod lints;
 mod model;
 mod paths;
 mod rules;
