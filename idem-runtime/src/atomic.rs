@@ -190,18 +190,18 @@ impl<DB: Backend> Attempt<DB> {
         let took_over = match claimed {
             Ok(Ok(Claimed::Won { took_over })) => took_over,
             Ok(Ok(Claimed::InFlight)) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Ok(Step::InFlight);
             }
             Ok(Ok(Claimed::Held(record))) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return match self.judge(&record, unacknowledged, conflict)? {
                     Some(finished) => Ok(Step::Finished(finished)),
                     None => Ok(Step::InFlight),
                 };
             }
             Ok(Err(error)) if backend::asks_to_run_again(&error) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Ok(Step::Again);
             }
             Ok(Err(error)) => {
@@ -238,7 +238,7 @@ impl<DB: Backend> Attempt<DB> {
                     self.ended(tx, claim, Code::TransactionEnded).await
                 }
                 _ => {
-                    tx.rollback().await;
+                    tx.roll_back().await;
                     Ok(Step::Again)
                 }
             },
@@ -286,7 +286,7 @@ impl<DB: Backend> Attempt<DB> {
         let parcel = match self.parcel(&response, tx.resources()) {
             Ok(parcel) => parcel,
             Err(error) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Err(error);
             }
         };
@@ -294,13 +294,17 @@ impl<DB: Backend> Attempt<DB> {
         if faults::planted(Plant::AnswerBefore) {
             self.alone(claim, State::Completed, &answer).await?;
             faults::point("planted.between");
-            tx.commit(COMMIT).await.map_err(StoreError::Database)?;
+            tx.commit_within(COMMIT)
+                .await
+                .map_err(StoreError::Database)?;
             return Ok(Step::Finished(
                 self.accepted(&parcel, response, None, false),
             ));
         }
         if faults::planted(Plant::AnswerAfter) {
-            tx.commit(COMMIT).await.map_err(StoreError::Database)?;
+            tx.commit_within(COMMIT)
+                .await
+                .map_err(StoreError::Database)?;
             faults::point("planted.between");
             self.alone(claim, State::Completed, &answer).await?;
             return Ok(Step::Finished(
@@ -310,7 +314,9 @@ impl<DB: Backend> Attempt<DB> {
         if faults::planted(Plant::NoClaim) || faults::planted(Plant::ExpiredNotAtomic) {
             let (connection, _) = tx.parts();
             let _ = DB::settle_alone(connection, claim, State::Completed, &answer).await;
-            tx.commit(COMMIT).await.map_err(StoreError::Database)?;
+            tx.commit_within(COMMIT)
+                .await
+                .map_err(StoreError::Database)?;
             return Ok(Step::Finished(
                 self.accepted(&parcel, response, None, false),
             ));
@@ -326,11 +332,11 @@ impl<DB: Backend> Attempt<DB> {
         let stored = match completed {
             Ok(Completed::Stored(stored)) => stored,
             Ok(Completed::Lost) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Ok(Step::Conflict);
             }
             Ok(Completed::NotOpen(TransactionState::RolledBack)) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Ok(Step::Finished(self.released(Code::TransactionAborted)));
             }
             Ok(Completed::NotOpen(_)) => {
@@ -338,7 +344,7 @@ impl<DB: Backend> Attempt<DB> {
             }
             Err(error) => {
                 let fault = backend::fault(&error);
-                tx.rollback().await;
+                tx.roll_back().await;
                 return match fault {
                     Fault::RunAgain => Ok(Step::Again),
                     Fault::Aborted => Ok(Step::Finished(self.released(Code::TransactionAborted))),
@@ -347,7 +353,7 @@ impl<DB: Backend> Attempt<DB> {
             }
         };
         faults::point("commit.before");
-        let committed = tx.commit(COMMIT).await;
+        let committed = tx.commit_within(COMMIT).await;
         faults::point("commit.after");
         match committed {
             Ok(()) => {}
@@ -385,11 +391,11 @@ impl<DB: Backend> Attempt<DB> {
         let parcel = match self.parcel(&response, tx.resources()) {
             Ok(parcel) => parcel,
             Err(error) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Err(error);
             }
         };
-        tx.rollback().await;
+        tx.roll_back().await;
         faults::point("reject.before");
         let stored = self
             .alone(claim, State::Completed, &parcel.answer(&self.ticket))
@@ -413,7 +419,7 @@ impl<DB: Backend> Attempt<DB> {
         if let Some(ended) = self.state(&mut tx, claim).await {
             return self.gone(tx, claim, ended).await;
         }
-        tx.rollback().await;
+        tx.roll_back().await;
         if DB::LAST_LOOK
             && let Some(other) = self.look(self.limit(), &Vec::new(), true).await?
         {
@@ -441,7 +447,7 @@ impl<DB: Backend> Attempt<DB> {
         match state {
             TransactionState::Ended => self.ended(tx, claim, Code::TransactionEnded).await,
             _ => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 Ok(Step::Finished(self.released(Code::TransactionAborted)))
             }
         }
@@ -456,7 +462,7 @@ impl<DB: Backend> Attempt<DB> {
             code = code.as_str(),
             "an effect may have missed the transaction; the key is kept as unknown"
         );
-        tx.rollback().await;
+        tx.roll_back().await;
         let answer = Answer {
             status: 500,
             content: None,

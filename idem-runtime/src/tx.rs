@@ -1,5 +1,7 @@
 //! `Tx<DB>`: a transaction that its holder can't end.
 
+mod refused;
+
 use std::fmt;
 use std::ops::{AsyncFnOnce, Deref, DerefMut};
 use std::time::Duration;
@@ -169,7 +171,7 @@ impl<DB: Backend> Tx<DB> {
     }
 
     /// Commits, within `limit`. On an error nobody knows what the database decided, unless it says so.
-    pub(crate) async fn commit(mut self, limit: Duration) -> sqlx::Result<()> {
+    pub(crate) async fn commit_within(mut self, limit: Duration) -> sqlx::Result<()> {
         let committed = timeout(limit, DB::commit(&mut self.connection, &mut self.session))
             .await
             .unwrap_or(Err(sqlx::Error::PoolTimedOut));
@@ -181,7 +183,7 @@ impl<DB: Backend> Tx<DB> {
     }
 
     /// Rolls back. What can't be rolled back in time is, by closing the connection.
-    pub(crate) async fn rollback(mut self) {
+    pub(crate) async fn roll_back(mut self) {
         DB::release_session(&mut self.session);
         let rolled_back = timeout(
             ROLLBACK,

@@ -20,9 +20,9 @@ impl Call {
     pub(super) fn message(self, tx: &str) -> String {
         match self {
             Call::Spawn | Call::Spawner => {
-                "a spawned task outlives the transaction: its effects are not undone by a rollback; \
-                 do the work here, or allow it on this statement: \
-                 `#[allow(clippy::disallowed_methods, reason = \"..\")]`"
+                "a spawned task outlives the transaction: its effects are not undone by a rollback; do the work \
+                 here, or if it has no effect, write `#[allow(clippy::disallowed_methods, reason = \"..\")]` on the \
+                 statement"
                     .to_owned()
             }
             Call::Connect => {

@@ -73,9 +73,28 @@ pub(super) fn is_query(path: &[String], call: &ExprCall) -> bool {
                 .args
                 .first()
                 .and_then(literal)
-                .is_some_and(|text| sql::is_sql(&text.value())),
+                .is_some_and(|text| sql::is_sentence(&text.value())),
             _ => false,
         }
+}
+
+/// The SQL of `query("..").bind(..)`, as an import makes it look.
+pub(super) fn of_bare_name(expression: &Expr) -> Option<LitStr> {
+    match expression {
+        Expr::MethodCall(call) => of_bare_name(&call.receiver),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path)
+                if path.path.segments.len() == 1
+                    && FUNCTIONS
+                        .iter()
+                        .any(|known| path.path.segments[0].ident == known) =>
+            {
+                literal(call.args.first()?)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Whether this macro makes a query.

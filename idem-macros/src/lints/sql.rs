@@ -75,6 +75,24 @@ pub(super) fn is_sql(text: &str) -> bool {
         .is_some_and(|first| STARTS.iter().any(|start| first.is(start)))
 }
 
+/// Whether it can hardly be anything but SQL: a statement's two keywords.
+pub(super) fn is_sentence(text: &str) -> bool {
+    const PAIRS: [(&str, &str); 6] = [
+        ("DELETE", "FROM"),
+        ("INSERT", "INTO"),
+        ("MERGE", "INTO"),
+        ("REPLACE", "INTO"),
+        ("SELECT", "FROM"),
+        ("UPDATE", "SET"),
+    ];
+    let tokens = tokens(text);
+    let has = |keyword: &str| tokens.iter().any(|token| token.is(keyword));
+    is_sql(text)
+        && PAIRS
+            .iter()
+            .any(|(first, second)| has(first) && has(second))
+}
+
 /// Ends early where the databases read the text in different ways: after a backslash before a quote.
 fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();

@@ -41,8 +41,6 @@ pub(super) struct Walk<'b> {
     tx: String,
     /// How many of the statements around are allowed to leave the transaction.
     allowed: usize,
-    /// How many calls around run the query that is looked at.
-    running: usize,
     found: Found,
 }
 
@@ -54,7 +52,6 @@ impl<'b> Walk<'b> {
             imports: Vec::new(),
             tx: "tx".to_owned(),
             allowed: 0,
-            running: 0,
             found: Found::default(),
         }
     }
@@ -171,6 +168,15 @@ impl<'b> Walk<'b> {
         if runner == Origin::Query && self.origin(argument) == Origin::Outside {
             let message = format!("runs outside the transaction; pass `&mut *{}`", self.tx);
             self.report(argument, message);
+        }
+        // `query` alone may be anybody's function, but not when what it makes is run on the transaction.
+        if let Some(literal) = queries::of_bare_name(&call.receiver)
+            && self.names.reaches_transaction(argument)
+        {
+            self.found.sql.push(Sql {
+                literal,
+                sure: true,
+            });
         }
         let text = queries::literal(argument);
         let is_sql = |text: &LitStr| sql::is_sql(&text.value());
@@ -308,7 +314,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
             if queries::is_query(&path, call)
                 && let Some(literal) = call.args.first().and_then(queries::literal)
             {
-                let sure = path.len() > 1 || self.running > 0;
+                let sure = path.len() > 1;
                 self.found.sql.push(Sql { literal, sure });
             }
             match calls::call(&path) {
@@ -336,20 +342,13 @@ impl<'ast> Visit<'ast> for Walk<'_> {
             );
             self.report(&call.method, message);
         }
-        let runs = usize::from(queries::runs(&call.method));
-        self.running += runs;
         self.visit_expr(&call.receiver);
-        self.running -= runs;
         for argument in &call.args {
             match argument {
                 Expr::Closure(part) if receiver == Origin::Transaction && method == "savepoint" => {
                     self.bind_closure(part, Origin::Transaction);
                 }
-                argument => {
-                    self.running += runs;
-                    self.visit_expr(argument);
-                    self.running -= runs;
-                }
+                argument => self.visit_expr(argument),
             }
         }
     }
