@@ -352,6 +352,11 @@ impl<DB: Backend> Attempt<DB> {
                 };
             }
         };
+        if tx.is_nested() {
+            tracing::error!(target: "idem", operation = claim.operation, "a transaction inside the handler's was never ended; all is rolled back");
+            tx.roll_back().await;
+            return Ok(Step::Finished(self.released(Code::TransactionAborted)));
+        }
         faults::point("commit.before");
         let committed = tx.commit_within(COMMIT).await;
         faults::point("commit.after");

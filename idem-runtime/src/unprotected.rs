@@ -74,7 +74,7 @@ async fn once<DB: Backend>(
             return refuse(Code::HandlerTimedOut);
         }
     };
-    let poisoned = tx.is_poisoned() || state == TransactionState::RolledBack;
+    let poisoned = tx.is_poisoned() || tx.is_nested() || state == TransactionState::RolledBack;
     if state == TransactionState::Ended {
         tx.roll_back().await;
         return refuse(Code::TransactionEnded);
