@@ -202,6 +202,15 @@ impl<'b> Walk<'b> {
     }
 }
 
+/// Methods of a pool; `acquire` is one of semaphores too.
+const BEGINS: [&str; 5] = [
+    "begin",
+    "begin_with",
+    "try_acquire",
+    "try_begin",
+    "try_begin_with",
+];
+
 /// What a part of a value is, or what it gives.
 fn only_outside(origin: Origin) -> Origin {
     match origin {
@@ -335,9 +344,12 @@ impl<'ast> Visit<'ast> for Walk<'_> {
             self.check_run(call);
         } else if receiver == Origin::Spawner && method.starts_with("spawn") {
             self.report(&call.method, Call::Spawn.message(&self.tx));
-        } else if receiver == Origin::Outside && method == "begin" && is_pool(&call.receiver) {
+        } else if receiver == Origin::Outside
+            && BEGINS.contains(&method.as_str())
+            && is_pool(&call.receiver)
+        {
             let message = format!(
-                "begins another transaction; use `{tx}`, and `{tx}.savepoint(..)` for a part of it",
+                "goes outside the transaction; use `{tx}`, and `{tx}.savepoint(..)` for a part of it",
                 tx = self.tx
             );
             self.report(&call.method, message);

@@ -147,11 +147,11 @@ fn queries_on_something_else_are_found() {
     }
     refused(
         "let other = pool.begin().await?;",
-        "begins another transaction; use `tx`",
+        "goes outside the transaction; use `tx`",
     );
     refused(
         "let other = db::pool().begin().await?;",
-        "begins another transaction; use `tx`",
+        "goes outside the transaction; use `tx`",
     );
 }
 
