@@ -256,15 +256,11 @@ macro_rules! backend {
             }
 
             impl Set {
-                /// A router over a pool of `connections`, guarded or not.
-                async fn new(
-                    guarded: bool,
-                    connections: u32,
-                ) -> (Set, Pool<$db>, Idempotency<$db>) {
+                /// A router over a guarded pool of `connections`.
+                async fn new(connections: u32) -> (Set, Pool<$db>) {
                     let database = TestDatabase::create($backend).await;
-                    let options = PoolOptions::new().max_connections(connections);
-                    let options = if guarded { guard(options) } else { options };
-                    let pool: Pool<$db> = options
+                    let pool: Pool<$db> = guard(PoolOptions::new())
+                        .max_connections(connections)
                         .connect(database.url())
                         .await
                         .expect("the database is there");
@@ -283,17 +279,17 @@ macro_rules! backend {
                     let app = Router::new()
                         .route("/keyed/{kind}/{how}", route(keyed))
                         .route("/unkeyed/{kind}/{how}", route(unkeyed))
-                        .with_state(App(idempotency.clone()));
+                        .with_state(App(idempotency));
                     let set = Set {
                         database,
                         account,
                         app,
                     };
-                    (set, pool, idempotency)
+                    (set, pool)
                 }
 
                 async fn guarded() -> Set {
-                    Set::new(true, 5).await.0
+                    Set::new(5).await.0
                 }
 
                 /// A key has no spaces and no semicolons.
@@ -350,7 +346,7 @@ macro_rules! backend {
 
             #[tokio::test]
             async fn a_connection_beside_the_transaction_is_found_however_it_is_taken() {
-                let (set, pool, _) = Set::new(true, 5).await;
+                let (set, pool) = Set::new(5).await;
                 for how in ["acquire", "join", "query", "begin"] {
                     set.is_unknown(&format!("/keyed/beside/{how}"), OUTSIDE)
                         .await;
@@ -373,7 +369,7 @@ macro_rules! backend {
 
             #[tokio::test]
             async fn a_connection_that_is_new_is_found_too() {
-                let (set, pool, _) = Set::new(true, 5).await;
+                let (set, pool) = Set::new(5).await;
                 assert_eq!(pool.size(), 1, "the handler's own; another must be opened");
                 set.is_unknown("/keyed/beside/acquire", OUTSIDE).await;
                 assert!(pool.size() > 1, "it was opened");
@@ -381,7 +377,7 @@ macro_rules! backend {
 
             #[tokio::test]
             async fn a_handler_that_takes_no_connection_is_not_suspected() {
-                let (set, pool, _) = Set::new(true, 5).await;
+                let (set, pool) = Set::new(5).await;
                 warm(&pool, 3).await;
                 // Another task may take what it likes meanwhile.
                 let other = tokio::spawn(async move { pool.acquire().await.map(drop) });
@@ -474,7 +470,7 @@ macro_rules! backend {
             #[tokio::test]
             async fn a_nested_transaction_that_is_forgotten_undoes_everything() {
                 // One connection: what the first request leaves of it, the next ones find.
-                let (set, ..) = Set::new(true, 1).await;
+                let (set, _) = Set::new(1).await;
                 set.is_undone("/keyed/forget/part").await;
                 assert_eq!(set.post("/keyed/none/fine", "k").await.0, 200);
                 assert_eq!(set.things(1).await, 1);
@@ -493,24 +489,45 @@ macro_rules! backend {
             /// The hole that sqlx leaves: it asks no hook. Clippy and the lint of the body name the method.
             #[tokio::test]
             async fn try_acquire_is_not_found() {
-                let (set, pool, _) = Set::new(true, 5).await;
+                let (set, pool) = Set::new(5).await;
                 warm(&pool, 2).await;
                 assert_eq!(set.post("/keyed/beside/try-acquire", "k").await.0, 200);
             }
 
+            /// What a start says of a pool over these options.
+            async fn said_at_the_start(options: PoolOptions<$db>) -> String {
+                let database = TestDatabase::create($backend).await;
+                let pool = options
+                    .connect(database.url())
+                    .await
+                    .expect("the database is there");
+                let idempotency = Idempotency::<$db>::new(pool);
+                idempotency.migrate().await.expect("the schema is made");
+                let log = Log::default();
+                let listening = log.listen();
+                idempotency.check().await.expect("all is well");
+                drop(listening);
+                log.text()
+            }
+
             #[tokio::test]
-            async fn a_start_warns_of_a_pool_without_the_guard() {
-                for guarded in [true, false] {
-                    let (_set, pool, idempotency) = Set::new(guarded, 3).await;
-                    for idle in [1, 3] {
-                        warm(&pool, idle).await;
-                        let log = Log::default();
-                        let listening = log.listen();
-                        idempotency.check().await.expect("all is well");
-                        drop(listening);
-                        let warned = log.text().contains("this pool has no run-time guard");
-                        assert_eq!(warned, !guarded, "{idle} idle: {}", log.text());
-                    }
+            async fn a_start_warns_of_a_pool_without_the_whole_guard() {
+                let options = PoolOptions::<$db>::new;
+                let own = || {
+                    guard(options()).after_connect(|_, _| {
+                        idem_runtime::record_acquire();
+                        Box::pin(async { Ok(()) })
+                    })
+                };
+                for guarded in [guard(options()), guard(options().max_connections(1)), own()] {
+                    let said = said_at_the_start(guarded).await;
+                    assert!(!said.contains("no run-time guard"), "{said}");
+                }
+                let new_only = guard(options()).before_acquire(|_, _| Box::pin(async { Ok(true) }));
+                let idle_only = guard(options()).after_connect(|_, _| Box::pin(async { Ok(()) }));
+                for unguarded in [options(), new_only, idle_only] {
+                    let said = said_at_the_start(unguarded).await;
+                    assert!(said.contains("no run-time guard"), "{said}");
                 }
             }
 
