@@ -1,5 +1,7 @@
 //! Calls that are known by their path.
 
+use syn::{Expr, Token, punctuated::Punctuated};
+
 /// What a known call does beside the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
@@ -39,7 +41,7 @@ impl Call {
     }
 }
 
-const SPAWN: [&str; 24] = [
+const SPAWN: [&str; 19] = [
     "actix_rt::spawn",
     "actix_web::rt::spawn",
     "async_std::task::spawn",
@@ -51,19 +53,22 @@ const SPAWN: [&str; 24] = [
     "smol::spawn",
     "smol::unblock",
     "std::thread::spawn",
-    "task::spawn",
-    "task::spawn_blocking",
-    "task::spawn_local",
-    "thread::spawn",
     "tokio::runtime::Handle::spawn",
     "tokio::spawn",
     "tokio::task::spawn",
     "tokio::task::spawn_blocking",
     "tokio::task::spawn_local",
-    "tokio::task_local::spawn",
     "wasm_bindgen_futures::spawn_local",
     "actix::spawn",
     "tokio_uring::spawn",
+];
+
+/// Names of modules that others have too: a call that starts something is given it there and then.
+const SPAWN_IF_GIVEN_CODE: [&str; 4] = [
+    "task::spawn",
+    "task::spawn_blocking",
+    "task::spawn_local",
+    "thread::spawn",
 ];
 
 const SPAWNERS: [&str; 13] = [
@@ -140,11 +145,12 @@ const FILE_WRITES: [&str; 14] = [
 
 const DATABASES: [&str; 4] = ["Pg", "Sqlite", "MySql", "Any"];
 
-/// The call of this path, as `["tokio", "task", "spawn"]`.
-pub(super) fn call(path: &[String]) -> Option<Call> {
+/// The call of this path, as `["tokio", "task", "spawn"]`, with these arguments.
+pub(super) fn call(path: &[String], arguments: &Punctuated<Expr, Token![,]>) -> Option<Call> {
     let whole = path.join("::");
     let is = |known: &[&str]| known.contains(&whole.as_str());
-    if is(&SPAWN) {
+    let given_code = || matches!(arguments.first(), Some(Expr::Async(_) | Expr::Closure(_)));
+    if is(&SPAWN) || is(&SPAWN_IF_GIVEN_CODE) && given_code() {
         Some(Call::Spawn)
     } else if is(&SPAWNERS) {
         Some(Call::Spawner)

@@ -147,7 +147,7 @@ impl<'b> Walk<'b> {
         if queries::is_query(&path, call) {
             return Origin::Query;
         }
-        if calls::call(&path) == Some(Call::Spawner) {
+        if calls::call(&path, &call.args) == Some(Call::Spawner) {
             return Origin::Spawner;
         }
         // A local closure may have captured the transaction.
@@ -326,7 +326,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
                 let sure = path.len() > 1;
                 self.found.sql.push(Sql { literal, sure });
             }
-            match calls::call(&path) {
+            match calls::call(&path, &call.args) {
                 None | Some(Call::Spawner) => {}
                 Some(Call::Spawn) => self.report(&call.func, Call::Spawn.message(&self.tx)),
                 // It may be some other function of the name.

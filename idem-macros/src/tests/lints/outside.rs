@@ -37,6 +37,8 @@ fn tasks_and_threads_are_found() {
 fn what_only_looks_like_a_spawn_is_not_one() {
     for body in [
         "spawn(async {});",
+        "task::spawn(&new).await?;",
+        "thread::spawn(new.title);",
         "game::spawn(monster);",
         "monsters.spawn(new.kind);",
         "std::thread::scope(|scope| { scope.spawn(|| {}); });",
