@@ -39,18 +39,25 @@ pub(crate) fn body(handler: &Handler) -> Errors {
     };
     let mut walk = Walk::new(&block);
     let mut mysql = false;
-    for input in &handler.signature.inputs {
-        let FnArg::Typed(argument) = input else {
-            continue;
-        };
-        match &*argument.ty {
-            Type::Reference(reference) if reference.mutability.is_some() => {
-                mysql |= names::mentions(&reference.elem, "MySql");
-                if let Pat::Ident(name) = &*argument.pat {
-                    walk.take_transaction(&name.ident);
-                }
-            }
-            _ => walk.take_argument(&argument.pat),
+    let (handles, others): (Vec<_>, Vec<_>) = handler
+        .signature
+        .inputs
+        .iter()
+        .filter_map(|input| match input {
+            FnArg::Typed(argument) => Some(argument),
+            FnArg::Receiver(_) => None,
+        })
+        .partition(|argument| is_handle(&argument.ty));
+    for handle in &handles {
+        mysql |= names::mentions(&handle.ty, "MySql");
+        if let Pat::Ident(name) = &*handle.pat {
+            walk.take_transaction(&name.ident);
+        }
+    }
+    // Where none is by reference, as it must be, one of the others may be meant.
+    if !handles.is_empty() {
+        for argument in others {
+            walk.take_argument(&argument.pat);
         }
     }
     if handler.attributes.iter().any(allowed::allows) {
@@ -64,6 +71,16 @@ pub(crate) fn body(handler: &Handler) -> Errors {
         }
     }
     errors
+}
+
+/// Whether it is a `&mut`, also as a macro passes it on.
+fn is_handle(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(reference) => reference.mutability.is_some(),
+        Type::Group(inner) => is_handle(&inner.elem),
+        Type::Paren(inner) => is_handle(&inner.elem),
+        _ => false,
+    }
 }
 
 fn parse(body: &TokenStream) -> Option<Block> {

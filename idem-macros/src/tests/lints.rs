@@ -4,6 +4,8 @@ mod outside;
 mod repeats;
 mod statements;
 
+use proc_macro2::{Delimiter, Group, TokenTree};
+use quote::quote;
 use syn::{parse::Parser, visit::Visit};
 
 use super::tokens;
@@ -66,6 +68,34 @@ fn a_wrong_signature_hides_no_lint() {
     let expanded = expansion("fn create(tx: Tx<Postgres>) -> StatusCode { tokio::spawn(work()); }");
     assert!(expanded.contains("a spawned task outlives the transaction"));
     assert!(expanded.contains("must be an `async fn`"));
+}
+
+#[test]
+fn a_transaction_of_the_wrong_form_is_not_called_something_else() {
+    let query = r#"sqlx::query("SELECT 1").execute(&mut *tx).await;"#;
+    for parameters in [
+        "tx: Tx<Postgres>",
+        "mut tx: Tx<Postgres>",
+        "tx: &Tx<Postgres>",
+        "(tx): (&mut Tx<Postgres>)",
+    ] {
+        let function = format!("async fn create({parameters}, account: Account) {{ {query} }}");
+        let handler: Handler = syn::parse2(tokens(&function)).expect("a handler");
+        assert_eq!(lints::body(&handler).messages(), [""; 0], "{parameters}");
+    }
+}
+
+#[test]
+fn a_handler_that_a_macro_makes_has_its_names() {
+    let ty = TokenTree::from(Group::new(Delimiter::None, tokens("&mut Tx<MySql>")));
+    let query = |on: &str| tokens(&format!(r#"sqlx::query("SELECT 1").execute({on}).await;"#));
+    let handler = |on| -> Handler {
+        let query = query(on);
+        syn::parse2(quote!(async fn create(tx: #ty, account: Account) { #query }))
+            .expect("a handler")
+    };
+    assert_eq!(lints::body(&handler("&mut *tx")).messages(), [""; 0]);
+    assert_eq!(lints::body(&handler("&account")).messages().len(), 1);
 }
 
 #[test]
