@@ -19,7 +19,8 @@ fn failed<E>(_: E) -> StatusCode {
     StatusCode::INTERNAL_SERVER_ERROR
 }
 
-fn pool() -> &'static SqlitePool {
+/// Nothing in its name says what it is.
+fn orders() -> &'static SqlitePool {
     POOL.get().expect("set at the start")
 }
 
@@ -34,9 +35,9 @@ async fn insert(db: &mut SqliteConnection) -> Fallible<()> {
 #[idempotent(scope = "account")]
 pub async fn a_static_pool(tx: &mut Tx<Sqlite>, Path(account): Path<u64>) -> Fallible<String> {
     insert(tx).await?;
-    let mut other = pool().acquire().await.map_err(failed)?; // REFUSED
+    let mut other = orders().acquire().await.map_err(failed)?; // REFUSED
     insert(&mut other).await?;
-    let tried = pool().try_acquire(); // REFUSED
+    let tried = orders().try_acquire(); // REFUSED
     drop(tried);
     let connect = SqliteConnection::connect; // REFUSED
     let mut third = connect("sqlite:orders.db").await.map_err(failed)?;
@@ -56,7 +57,7 @@ pub async fn a_renamed_import(tx: &mut Tx<Sqlite>, Path(account): Path<u64>) -> 
 pub async fn inside_join(tx: &mut Tx<Sqlite>, Path(account): Path<u64>) -> Fallible<String> {
     let (inserted, other) = tokio::join!(
         insert(tx),
-        pool().acquire(), // REFUSED
+        orders().acquire(), // REFUSED
     );
     inserted?;
     drop(other);
@@ -93,7 +94,7 @@ pub async fn all_with_a_reason(tx: &mut Tx<Sqlite>, Path(account): Path<u64>) ->
 /// No handler.
 pub async fn a_worker() -> Fallible<()> {
     start(async {});
-    let mut other = pool().acquire().await.map_err(failed)?;
+    let mut other = orders().acquire().await.map_err(failed)?;
     insert(&mut other).await?;
     save("orders.txt", "done").map_err(failed)
 }
