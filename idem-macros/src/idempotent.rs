@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::{
-    args::Args, errors::Errors, expand, fallback, handler::Handler, handler::Variant, model::Model,
+    args::Args, errors::Errors, expand, fallback, handler::Handler, handler::Variant, lints,
+    model::Model,
 };
 
 pub(crate) fn idempotent(attribute: TokenStream, item: TokenStream) -> TokenStream {
@@ -30,6 +31,7 @@ fn one(variant: &Variant, args: &Args, mut errors: Errors) -> TokenStream {
         Some(model) => expand::expand(&model),
         None => fallback::handler(&variant.handler, args),
     };
+    errors.extend(lints::body(&variant.handler));
     let errors = errors.to_items();
     let conditions = &variant.conditions;
     let conditional = quote!(#(#[cfg(#conditions)])*);

@@ -13,6 +13,7 @@ mod expand;
 mod fallback;
 mod handler;
 mod idempotent;
+mod lints;
 mod model;
 mod paths;
 mod rules;
@@ -61,8 +62,11 @@ use proc_macro::TokenStream;
 ///   `#[must_use]` and lint levels, which belong to the generated one around it. `#[tracing::instrument]` works
 ///   above and below. `#[utoipa::path]` goes above. `#[debug_handler]` has to go: name the router's state instead,
 ///   `state = AppState`, for errors as good as its own.
-/// * The function as it is written here carries `#[deny(clippy::disallowed_methods)]`: what your `clippy.toml`
-///   lists there is an error in a handler, such as a call that leaves an effect outside the transaction.
+/// * What its body surely does outside the transaction is an error: a spawned task, another connection, a query that is not run on
+///   `tx`, a request, a write to the disk, SQL that ends the transaction. It also carries
+///   `#[deny(clippy::disallowed_methods)]`: what your `clippy.toml` lists is an error in a handler; copy ours. On a statement
+///   or the handler, `#[allow(clippy::disallowed_methods, reason = "..")]` lets a call through both, but no end of the
+///   transaction.
 ///
 /// # Arguments
 ///

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod derives;
+mod lints;
 mod signatures;
 mod snapshots;
 

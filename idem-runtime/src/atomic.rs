@@ -195,7 +195,7 @@ impl<DB: Backend> Attempt<DB> {
                     self.ended(tx, claim, Code::TransactionEnded).await
                 }
                 _ => {
-                    tx.rollback().await;
+                    tx.roll_back().await;
                     Ok(Step::Again)
                 }
             },

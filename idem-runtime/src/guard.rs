@@ -70,10 +70,22 @@ pub fn record_acquire() {
     let _ = WATCH.try_with(|watch| watch.took_connection.store(true, Ordering::SeqCst));
 }
 
-/// Whether a pool has the hooks. Takes a connection.
+/// Whether a pool has both hooks: a later `after_connect` of the application's own would have replaced one. Its options
+/// don't show them, so another pool is made of these, and its one connection taken twice: new, and then idle.
 pub(crate) async fn is_guarded<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<bool> {
+    let options = pool.options().clone();
+    let one = options
+        .min_connections(0)
+        .max_connections(1)
+        .connect_lazy_with((*pool.connect_options()).clone());
+    let guarded = async { sqlx::Result::Ok(reports(&one).await? && reports(&one).await?) }.await;
+    one.close().await;
+    guarded
+}
+
+/// Whether a hook reports that a connection is taken.
+async fn reports<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<bool> {
     let watch = Arc::new(Watch::default());
-    let taken = watch.scope(pool.acquire()).await?;
-    drop(taken);
+    drop(watch.scope(pool.acquire()).await?);
     Ok(watch.took_connection())
 }

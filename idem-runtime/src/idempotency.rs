@@ -270,14 +270,13 @@ impl<DB: Backend> Idempotency<DB> {
             .await
             .map_err(StartupError::Connect)?;
         drop(connection);
-        if !guard::is_guarded(&self.shared.pool)
-            .await
-            .map_err(StartupError::Connect)?
-        {
+        // A server without a connection to spare is no reason not to start.
+        if !guard::is_guarded(&self.shared.pool).await.unwrap_or(true) {
             tracing::warn!(
                 target: "idem",
-                "this pool has no run-time guard: a handler that takes a connection beside its `tx` is not \
-                 found; build the pool from `idem_runtime::guard(PoolOptions::new())`"
+                "this pool has no run-time guard, or only a part: a handler that takes a connection beside its `tx` is \
+                 not found; build the pool from `idem_runtime::guard(PoolOptions::new())`, and call \
+                 `idem_runtime::record_acquire()` in `before_acquire` and `after_connect` hooks of your own"
             );
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! `Tx<DB>`: a transaction that its holder can't end.
 
+mod refused;
+
 use std::fmt;
 use std::ops::{AsyncFnOnce, Deref, DerefMut};
 use std::time::Duration;
@@ -161,6 +163,12 @@ impl<DB: Backend> Tx<DB> {
         self.savepoints > 0
     }
 
+    /// Whether a transaction of sqlx that was begun inside this one was leaked: a commit would release its
+    /// savepoint, and commit nothing. On SQLite true for a while of one that was dropped: ask after a statement.
+    pub(crate) fn is_nested(&self) -> bool {
+        DB::TransactionManager::get_transaction_depth(&self.connection) > 1
+    }
+
     pub(crate) async fn state(
         &mut self,
         claim: Option<&Claim<'_>>,
@@ -169,7 +177,7 @@ impl<DB: Backend> Tx<DB> {
     }
 
     /// Commits, within `limit`. On an error nobody knows what the database decided, unless it says so.
-    pub(crate) async fn commit(mut self, limit: Duration) -> sqlx::Result<()> {
+    pub(crate) async fn commit_within(mut self, limit: Duration) -> sqlx::Result<()> {
         let committed = timeout(limit, DB::commit(&mut self.connection, &mut self.session))
             .await
             .unwrap_or(Err(sqlx::Error::PoolTimedOut));
@@ -186,13 +194,18 @@ impl<DB: Backend> Tx<DB> {
     }
 
     /// Rolls back. What can't be rolled back in time is, by closing the connection.
-    pub(crate) async fn rollback(mut self) {
+    pub(crate) async fn roll_back(mut self) {
         DB::release_session(&mut self.session);
-        let rolled_back = timeout(
-            ROLLBACK,
-            DB::TransactionManager::rollback(&mut self.connection),
-        )
-        .await;
+        let whole = async {
+            // One at a time: what was begun inside and never ended is rolled back first.
+            loop {
+                DB::TransactionManager::rollback(&mut self.connection).await?;
+                if DB::TransactionManager::get_transaction_depth(&self.connection) == 0 {
+                    return Ok::<(), sqlx::Error>(());
+                }
+            }
+        };
+        let rolled_back = timeout(ROLLBACK, whole).await;
         self.open = false;
         if !matches!(rolled_back, Ok(Ok(()))) || DB::is_spoiled(&self.session) {
             self.connection.close_on_drop();
@@ -211,6 +224,10 @@ impl<DB: Backend> Drop for Tx<DB> {
     fn drop(&mut self) {
         if self.open {
             DB::release_session(&mut self.session);
+            if self.is_nested() {
+                // That would roll back the innermost alone.
+                self.connection.close_on_drop();
+            }
             DB::TransactionManager::start_rollback(&mut self.connection);
         }
     }

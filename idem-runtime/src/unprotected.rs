@@ -58,7 +58,7 @@ async fn once<DB: Backend>(
     let ran = run(ticket, &mut tx, ready, &watch).await;
     let refuse = |code| Ok(Some(ticket.refuse(&Problem::new(code))));
     if watch.took_connection() {
-        tx.rollback().await;
+        tx.roll_back().await;
         return refuse(Code::EffectOutsideTransaction);
     }
     let state = match timeout(CLEAN_UP, tx.state(None)).await {
@@ -74,15 +74,15 @@ async fn once<DB: Backend>(
             return refuse(Code::HandlerTimedOut);
         }
     };
-    let poisoned = tx.is_poisoned() || state == TransactionState::RolledBack;
+    let poisoned = tx.is_poisoned() || tx.is_nested() || state == TransactionState::RolledBack;
     if state == TransactionState::Ended {
-        tx.rollback().await;
+        tx.roll_back().await;
         return refuse(Code::TransactionEnded);
     }
     let response = match ran {
         Ran::Answered(Fate::Commit, response) if !poisoned => response,
         ran => {
-            tx.rollback().await;
+            tx.roll_back().await;
             return match ran {
                 Ran::Answered(Fate::Commit, _) => refuse(Code::TransactionAborted),
                 Ran::Answered(Fate::Retry, _) => Ok(None),
@@ -93,7 +93,7 @@ async fn once<DB: Backend>(
             };
         }
     };
-    match tx.commit(COMMIT).await {
+    match tx.commit_within(COMMIT).await {
         Ok(()) => Ok(Some(response.into_response(None))),
         Err(error) => match backend::fault(&error) {
             Fault::RunAgain => Ok(None),

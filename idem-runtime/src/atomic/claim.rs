@@ -70,11 +70,11 @@ impl<DB: Backend> Attempt<DB> {
         let took_over = match claimed {
             Ok(Ok(Claimed::Won { took_over })) => took_over,
             Ok(Ok(Claimed::InFlight)) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Ok(Begun::Not(Step::InFlight));
             }
             Ok(Ok(Claimed::Held(record))) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 let step = match self.judge(&record, unacknowledged, conflict)? {
                     Some(finished) => Step::Finished(finished),
                     None => Step::InFlight,
@@ -82,7 +82,7 @@ impl<DB: Backend> Attempt<DB> {
                 return Ok(Begun::Not(step));
             }
             Ok(Err(error)) if backend::asks_to_run_again(&error) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Ok(Begun::Not(Step::Again));
             }
             Ok(Err(error)) => {

@@ -24,10 +24,15 @@ impl<DB: Backend> Attempt<DB> {
         response: CapturedResponse,
         took_over: bool,
     ) -> Result<Step, StoreError> {
+        if tx.is_nested() {
+            tracing::error!(target: "idem", operation = claim.operation, "a transaction inside the handler's was never ended; all is rolled back");
+            tx.roll_back().await;
+            return Ok(Step::Finished(self.released(Code::TransactionAborted)));
+        }
         let parcel = match self.parcel(&response, tx.resources()) {
             Ok(parcel) => parcel,
             Err(error) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Err(error);
             }
         };
@@ -35,13 +40,17 @@ impl<DB: Backend> Attempt<DB> {
         if faults::planted(Plant::AnswerBefore) {
             self.alone(claim, State::Completed, &answer).await?;
             faults::point("planted.between");
-            tx.commit(COMMIT).await.map_err(StoreError::Database)?;
+            tx.commit_within(COMMIT)
+                .await
+                .map_err(StoreError::Database)?;
             return Ok(Step::Finished(
                 self.accepted(&parcel, response, None, false),
             ));
         }
         if faults::planted(Plant::AnswerAfter) {
-            tx.commit(COMMIT).await.map_err(StoreError::Database)?;
+            tx.commit_within(COMMIT)
+                .await
+                .map_err(StoreError::Database)?;
             faults::point("planted.between");
             self.alone(claim, State::Completed, &answer).await?;
             return Ok(Step::Finished(
@@ -51,7 +60,9 @@ impl<DB: Backend> Attempt<DB> {
         if faults::planted(Plant::NoClaim) || faults::planted(Plant::ExpiredNotAtomic) {
             let (connection, _) = tx.parts();
             let _ = DB::settle_alone(connection, claim, State::Completed, &answer).await;
-            tx.commit(COMMIT).await.map_err(StoreError::Database)?;
+            tx.commit_within(COMMIT)
+                .await
+                .map_err(StoreError::Database)?;
             return Ok(Step::Finished(
                 self.accepted(&parcel, response, None, false),
             ));
@@ -70,11 +81,11 @@ impl<DB: Backend> Attempt<DB> {
         let stored = match completed {
             Ok(Completed::Stored(stored)) => stored,
             Ok(Completed::Lost) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Ok(Step::Conflict);
             }
             Ok(Completed::NotOpen(TransactionState::RolledBack)) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Ok(Step::Finished(self.released(Code::TransactionAborted)));
             }
             Ok(Completed::NotOpen(_)) => {
@@ -82,7 +93,7 @@ impl<DB: Backend> Attempt<DB> {
             }
             Err(error) => {
                 let fault = backend::fault(&error);
-                tx.rollback().await;
+                tx.roll_back().await;
                 return match fault {
                     Fault::RunAgain => Ok(Step::Again),
                     Fault::Aborted => Ok(Step::Finished(self.released(Code::TransactionAborted))),
@@ -91,7 +102,7 @@ impl<DB: Backend> Attempt<DB> {
             }
         };
         faults::point("commit.before");
-        let committed = tx.commit(COMMIT).await;
+        let committed = tx.commit_within(COMMIT).await;
         faults::point("commit.after");
         match committed {
             Ok(()) => {}
@@ -133,7 +144,7 @@ impl<DB: Backend> Attempt<DB> {
                 return Ok(Step::Finished(finished));
             }
             Ok(Ok(Completed::Lost)) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Ok(Step::Conflict);
             }
             Ok(Ok(Completed::NotOpen(_))) => {
@@ -144,11 +155,11 @@ impl<DB: Backend> Attempt<DB> {
         };
         Ok(match backend::fault(&error) {
             Fault::RunAgain => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 Step::Again
             }
             Fault::Constraint | Fault::Aborted => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 self.constraint_failed(claim, &error)
             }
             Fault::Store => {
@@ -177,11 +188,11 @@ impl<DB: Backend> Attempt<DB> {
         let parcel = match self.parcel(&response, tx.resources()) {
             Ok(parcel) => parcel,
             Err(error) => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 return Err(error);
             }
         };
-        tx.rollback().await;
+        tx.roll_back().await;
         faults::point("reject.before");
         let stored = self
             .alone(claim, State::Completed, &parcel.answer(&self.ticket))
@@ -205,7 +216,7 @@ impl<DB: Backend> Attempt<DB> {
         if let Some(ended) = self.state(&mut tx, claim).await {
             return self.gone(tx, claim, ended).await;
         }
-        tx.rollback().await;
+        tx.roll_back().await;
         if DB::LAST_LOOK
             && let Some(other) = self.look(self.limit(), &Vec::new(), true).await?
         {
@@ -237,7 +248,7 @@ impl<DB: Backend> Attempt<DB> {
         match state {
             TransactionState::Ended => self.ended(tx, claim, Code::TransactionEnded).await,
             _ => {
-                tx.rollback().await;
+                tx.roll_back().await;
                 Ok(Step::Finished(self.released(Code::TransactionAborted)))
             }
         }
@@ -257,7 +268,7 @@ impl<DB: Backend> Attempt<DB> {
             code = code.as_str(),
             "an effect may have missed the transaction; the key is kept as unknown"
         );
-        tx.rollback().await;
+        tx.roll_back().await;
         let answer = Answer {
             status: 500,
             content: None,

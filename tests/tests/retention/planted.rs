@@ -53,6 +53,7 @@ async fn answers_before_it_writes(
     State(pool): State<SqlitePool>,
     _body: String,
 ) -> (StatusCode, String) {
+    #[allow(clippy::disallowed_methods, reason = "the planted fault")]
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(50)).await;
         effect(&pool).await;

@@ -1,0 +1,200 @@
+//! Calls that are known by their path.
+
+use syn::{Expr, Token, punctuated::Punctuated};
+
+/// What a known call does beside the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// Starts a task or a thread.
+    Spawn,
+    /// Makes what starts tasks or threads: its `spawn` is the call.
+    Spawner,
+    /// Opens a connection to a database.
+    Connect,
+    /// Talks to another service, or makes the client for it.
+    Service,
+    /// Writes to the disk.
+    Disk,
+}
+
+impl Call {
+    /// What is wrong with it, and what to write instead. `tx` is what the handler calls its transaction.
+    pub(super) fn message(self, tx: &str) -> String {
+        match self {
+            Call::Spawn | Call::Spawner => {
+                "a spawned task outlives the transaction: its effects are not undone by a rollback; do the work \
+                 here, or if it has no effect, write `#[allow(clippy::disallowed_methods, reason = \"..\")]` on the \
+                 statement"
+                    .to_owned()
+            }
+            Call::Connect => {
+                format!("opens a connection outside the transaction; use `{tx}`")
+            }
+            Call::Service => format!(
+                "talks to another service, and no rollback takes that back; write through `{tx}` what is to be sent, \
+                 and send it after the commit"
+            ),
+            Call::Disk => format!(
+                "writes to the disk, and no rollback takes that back; write it through `{tx}`, or before the handler runs"
+            ),
+        }
+    }
+}
+
+const SPAWN: [&str; 19] = [
+    "actix_rt::spawn",
+    "actix_web::rt::spawn",
+    "async_std::task::spawn",
+    "async_std::task::spawn_blocking",
+    "async_std::task::spawn_local",
+    "blocking::unblock",
+    "rayon::spawn",
+    "rayon::spawn_fifo",
+    "smol::spawn",
+    "smol::unblock",
+    "std::thread::spawn",
+    "tokio::runtime::Handle::spawn",
+    "tokio::spawn",
+    "tokio::task::spawn",
+    "tokio::task::spawn_blocking",
+    "tokio::task::spawn_local",
+    "wasm_bindgen_futures::spawn_local",
+    "actix::spawn",
+    "tokio_uring::spawn",
+];
+
+/// Names of modules that others have too: a call that starts something is given it there and then.
+const SPAWN_IF_GIVEN_CODE: [&str; 4] = [
+    "task::spawn",
+    "task::spawn_blocking",
+    "task::spawn_local",
+    "thread::spawn",
+];
+
+const SPAWNERS: [&str; 13] = [
+    "Handle::current",
+    "JoinSet::new",
+    "TaskTracker::new",
+    "runtime::Handle::current",
+    "std::thread::Builder::new",
+    "task::JoinSet::new",
+    "task::LocalSet::new",
+    "thread::Builder::new",
+    "tokio::runtime::Handle::current",
+    "tokio::task::JoinSet::new",
+    "tokio::task::LocalSet::new",
+    "tokio_util::task::TaskTracker::new",
+    "tokio::runtime::Runtime::new",
+];
+
+const SERVICES: [&str; 26] = [
+    "TcpStream::connect",
+    "UnixStream::connect",
+    "async_nats::connect",
+    "attohttpc::get",
+    "attohttpc::post",
+    "isahc::get",
+    "isahc::post",
+    "lapin::Connection::connect",
+    "minreq::get",
+    "minreq::post",
+    "redis::Client::open",
+    "reqwest::Client::builder",
+    "reqwest::Client::new",
+    "reqwest::ClientBuilder::new",
+    "reqwest::blocking::Client::builder",
+    "reqwest::blocking::Client::new",
+    "reqwest::blocking::get",
+    "reqwest::get",
+    "std::net::TcpStream::connect",
+    "surf::get",
+    "surf::post",
+    "tokio::net::TcpStream::connect",
+    "tokio::net::UnixStream::connect",
+    "ureq::get",
+    "ureq::post",
+    "ureq::put",
+];
+
+const FILE_SYSTEMS: [&str; 7] = [
+    "async_fs",
+    "async_std::fs",
+    "fs",
+    "fs_err",
+    "smol::fs",
+    "std::fs",
+    "tokio::fs",
+];
+
+const FILE_WRITES: [&str; 14] = [
+    "File::create",
+    "File::create_new",
+    "copy",
+    "create_dir",
+    "create_dir_all",
+    "hard_link",
+    "remove_dir",
+    "remove_dir_all",
+    "remove_file",
+    "rename",
+    "set_permissions",
+    "soft_link",
+    "symlink",
+    "write",
+];
+
+const DATABASES: [&str; 4] = ["Pg", "Sqlite", "MySql", "Any"];
+
+/// The call of this path, as `["tokio", "task", "spawn"]`, with these arguments.
+pub(super) fn call(path: &[String], arguments: &Punctuated<Expr, Token![,]>) -> Option<Call> {
+    let whole = path.join("::");
+    let is = |known: &[&str]| known.contains(&whole.as_str());
+    let given_code = || matches!(arguments.first(), Some(Expr::Async(_) | Expr::Closure(_)));
+    if is(&SPAWN) || is(&SPAWN_IF_GIVEN_CODE) && given_code() {
+        Some(Call::Spawn)
+    } else if is(&SPAWNERS) {
+        Some(Call::Spawner)
+    } else if is(&SERVICES) {
+        Some(Call::Service)
+    } else if writes_file(&whole) {
+        Some(Call::Disk)
+    } else if connects(path) {
+        Some(Call::Connect)
+    } else {
+        None
+    }
+}
+
+fn writes_file(path: &str) -> bool {
+    FILE_SYSTEMS.iter().any(|module| {
+        path.strip_prefix(module)
+            .and_then(|rest| rest.strip_prefix("::"))
+            .is_some_and(|function| FILE_WRITES.contains(&function))
+    })
+}
+
+/// `PgPool::connect` and its kin by the names that sqlx gives them; what has a plainer name must be sqlx's by its path.
+fn connects(path: &[String]) -> bool {
+    let [before @ .., owner, function] = path else {
+        return false;
+    };
+    let of_sqlx = before
+        .first()
+        .is_some_and(|krate| krate == "sqlx" || krate == "sqlx_core");
+    let named = |what: &str| {
+        DATABASES
+            .iter()
+            .any(|database| owner.strip_prefix(database) == Some(what))
+            || of_sqlx && owner == what
+    };
+    match function.as_str() {
+        "connect" | "connect_with" => {
+            named("Pool") || named("Connection") || owner == "Pool" && before.is_empty()
+        }
+        "connect_lazy" | "connect_lazy_with" => {
+            named("Pool") || owner == "Pool" && before.is_empty()
+        }
+        "new" => named("PoolOptions"),
+        _ => false,
+    }
+}
