@@ -175,6 +175,7 @@ pub mod problem;
 mod replay;
 pub mod response;
 mod retention;
+pub mod routing;
 pub mod scope;
 mod settle;
 pub mod telemetry;
