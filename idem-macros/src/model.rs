@@ -56,7 +56,7 @@ pub(crate) enum Output {
 impl Model {
     /// `None` if the signature can't be a handler's, or nothing of the runtime can be named.
     pub(crate) fn new(handler: &Handler, args: &Args, errors: &mut Errors) -> Option<Model> {
-        let attributes = Attributes::sort(&handler.attributes, errors);
+        let attributes = Attributes::sort(&handler.attributes, "idempotent", errors);
         let parameters = signature::check(handler, errors)?;
         let signature = &handler.signature;
         let arguments: Vec<_> = parameters
@@ -96,7 +96,7 @@ impl Model {
     }
 }
 
-fn bare(name: &Ident) -> String {
+pub(crate) fn bare(name: &Ident) -> String {
     syn::ext::IdentExt::unraw(name).to_string()
 }
 
@@ -109,7 +109,7 @@ fn output(signature: &Signature) -> Output {
 }
 
 /// Arguments are `Send + Sync + 'static`, and so must be what they are generic over.
-fn generics(signature: &Signature) -> Generics {
+pub(crate) fn generics(signature: &Signature) -> Generics {
     let mut generics = signature.generics.clone();
     generics.params = generics
         .params
@@ -138,7 +138,7 @@ fn generics(signature: &Signature) -> Generics {
 
 /// `create_order` becomes `CreateOrderOperation`, a name that rustc shows now and then. An item shadows one of
 /// the module for the user's own code beside it, hence the dashes if that code uses the name.
-fn operation_type(function: &str, handler: &Handler) -> Ident {
+pub(crate) fn operation_type(function: &str, handler: &Handler) -> Ident {
     let mut name = String::new();
     for word in function.split('_').filter(|word| !word.is_empty()) {
         let mut letters = word.chars();

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod derives;
+mod repeat_safe;
 mod signatures;
 mod snapshots;
 

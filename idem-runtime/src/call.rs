@@ -211,7 +211,10 @@ macro_rules! arguments {
     };
 }
 
-pub(crate) async fn part<T: FromRequestParts<S>, S>(parts: &mut Parts, state: &S) -> Result<T, Response> {
+pub(crate) async fn part<T: FromRequestParts<S>, S>(
+    parts: &mut Parts,
+    state: &S,
+) -> Result<T, Response> {
     T::from_request_parts(parts, state)
         .await
         .map_err(IntoResponse::into_response)

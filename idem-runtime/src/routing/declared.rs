@@ -89,26 +89,21 @@ impl Declaration for Faulty {
 /// ```
 pub struct Declared<R, D> {
     answer: R,
+    /// So that it is an answer whatever `R` is: one that is none is an error of its function, and not of the route too.
+    respond: fn(R) -> Response,
     declaration: PhantomData<fn() -> D>,
 }
 
 impl<R, D> Declared<R, D> {
-    pub(super) fn new(answer: R) -> Self {
-        Self {
-            answer,
-            declaration: PhantomData,
-        }
-    }
-
     /// What the function returned.
     pub fn into_inner(self) -> R {
         self.answer
     }
 }
 
-impl<R: IntoResponse, D> IntoResponse for Declared<R, D> {
+impl<R, D> IntoResponse for Declared<R, D> {
     fn into_response(self) -> Response {
-        self.answer.into_response()
+        (self.respond)(self.answer)
     }
 }
 
@@ -119,8 +114,15 @@ impl<R: fmt::Debug, D> fmt::Debug for Declared<R, D> {
 }
 
 /// Runs the user's function. That its future is `Send` is checked here, at the function, and holds from here on.
-pub fn declared<R: Send, D>(
+pub fn declared<R, D>(
     run: impl Future<Output = R> + Send,
+    respond: fn(R) -> Response,
 ) -> impl Future<Output = Declared<R, D>> + Send {
-    async move { Declared::new(run.await) }
+    async move {
+        Declared {
+            answer: run.await,
+            respond,
+            declaration: PhantomData,
+        }
+    }
 }

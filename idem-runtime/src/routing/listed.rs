@@ -8,7 +8,7 @@ use crate::operation::Spec;
 
 /// What a repeat of a route's request does.
 #[derive(Clone, Copy, Debug)]
-pub enum Does {
+pub(crate) enum Does {
     /// It gets the first answer.
     Idempotent(&'static Spec),
     /// It is harmless.
@@ -19,7 +19,7 @@ pub enum Does {
 
 /// A function that is routed to.
 #[derive(Clone, Copy, Debug)]
-pub struct Function {
+pub(crate) struct Function {
     /// Its path, for people.
     pub(super) path: &'static str,
     /// What tells it from every other: two functions of one module can have one path, in two `impl`s.

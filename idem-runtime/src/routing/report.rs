@@ -99,10 +99,9 @@ impl Report {
             let repeat = match &listed.function.does {
                 Does::Idempotent(spec) => Repeat::Idempotent {
                     scope: spec.scope,
-                    ttl: listed.limits.map_or_else(
-                        || Settings::default().rules(spec).ttl,
-                        |limits| limits.ttl,
-                    ),
+                    ttl: listed
+                        .limits
+                        .map_or_else(|| Settings::default().rules(spec).ttl, |limits| limits.ttl),
                 },
                 Does::ByDesign(declared) => Repeat::RepeatSafe {
                     design: declared.design,

@@ -141,11 +141,8 @@ impl<S: Clone + Send + Sync + 'static> Router<S> {
         T::Future: Send + 'static,
     {
         self.inner = self.inner.nest_service(path, declared.service);
-        self.listed.push(
-            Listed::new(ANY, declared.function)
-                .at("/*")
-                .below(path),
-        );
+        self.listed
+            .push(Listed::new(ANY, declared.function).at("/*").below(path));
         self
     }
 
@@ -164,8 +161,7 @@ impl<S: Clone + Send + Sync + 'static> Router<S> {
     {
         let only_reads = middleware::from_fn(reads::only_reads);
         self.inner = self.inner.nest_service(path, only_reads.layer(service));
-        self.listed
-            .push(uninspected::<T, S>().at("/*").below(path));
+        self.listed.push(uninspected::<T, S>().at("/*").below(path));
         self
     }
 

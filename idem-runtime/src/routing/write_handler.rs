@@ -68,7 +68,6 @@ impl<F, Fut, R, D> WriteHandler<(ByDesign,)> for F
 where
     F: Fn() -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Declared<R, D>> + Send,
-    R: IntoResponse,
     D: Declaration,
 {
     type Arguments = Direct<()>;
@@ -90,8 +89,7 @@ macro_rules! by_design {
         where
             F: Fn($($part,)* $last,) -> Fut + Clone + Send + Sync + 'static,
             Fut: Future<Output = Declared<R, D>> + Send,
-            R: IntoResponse,
-            D: Declaration,
+                    D: Declaration,
             $($part: Send,)*
             $last: Send,
         {
