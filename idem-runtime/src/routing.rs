@@ -89,6 +89,7 @@ mod check;
 pub(crate) mod declared;
 mod endpoint;
 mod fallback;
+mod if_match;
 mod listed;
 mod method_router;
 mod reads;
@@ -103,6 +104,9 @@ pub use self::arguments::{Arguments, Direct};
 pub use self::check::{RoutingError, RoutingFault};
 pub use self::declared::{Declared, Design};
 pub use self::fallback::{FallbackHandler, HeadArgument};
+pub use self::if_match::{
+    EntityTag, IfMatch, IfMatchRejection, InvalidEntityTag, PreconditionFailed,
+};
 pub use self::method_router::{
     MethodRouter, any, delete, get, get_service, head, on, options, patch, post, put, trace,
 };
