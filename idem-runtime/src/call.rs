@@ -57,9 +57,10 @@ pub enum ByBody {}
 
 /// An argument that is read from the request's parts. A trait of ours, for a message of ours.
 #[diagnostic::on_unimplemented(
-    message = "a handler can't take `{Self}` from a request, with the state `{S}`",
+    message = "a handler can't take `{Self}` from a request",
     label = "takes a `{Self}` before its last argument",
-    note = "every argument but the last must implement `FromRequestParts<{S}>`"
+    note = "what the router's state holds is taken as `State<{Self}>`",
+    note = "every argument but the last must implement `FromRequestParts`"
 )]
 pub trait PartArgument<S>: FromRequestParts<S> {}
 
@@ -68,9 +69,10 @@ impl<S, T: FromRequestParts<S>> PartArgument<S> for T {}
 
 /// A handler's last argument. `M` is inferred: it tells those that want the body from the others.
 #[diagnostic::on_unimplemented(
-    message = "a handler can't take `{Self}` from a request, with the state `{S}`",
+    message = "a handler can't take `{Self}` from a request",
     label = "takes a `{Self}` as its last argument",
-    note = "the last argument must implement `FromRequest<{S}>` or `FromRequestParts<{S}>`"
+    note = "what the router's state holds is taken as `State<{Self}>`, and a body as `Json<{Self}>`",
+    note = "the last argument must implement `FromRequest` or `FromRequestParts`"
 )]
 pub trait LastArgument<S, M>: Sized {
     /// Reads it before the body, if it does not want that.

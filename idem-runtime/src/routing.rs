@@ -56,11 +56,11 @@
 //! # let report = router.report().to_string();
 //! # let report = report.replace(list, "list").replace(&create, "create").replace(&pay, "pay");
 //! # let report: Vec<_> = report.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-//! # assert_eq!(report[2], "POST /orders orders.create idempotent account 2d create");
+//! # assert_eq!(report[2], "POST /orders orders.create idempotent account 48h create");
 //! println!("{}", router.report());
 //! // METHOD  ROUTE             OPERATION      ON A REPEAT  SCOPE    TTL  FUNCTION        WHY
 //! // GET     /orders           -              reads        -        -    shop::list
-//! // POST    /orders           orders.create  idempotent   account  2d   shop::create
+//! // POST    /orders           orders.create  idempotent   account  48h  shop::create
 //! // PUT     /orders/{id}/pay  orders.pay     conditional  -        -    shop::pay       only an open order changes
 //!
 //! # let serve = |state: AppState| {
@@ -100,7 +100,9 @@ mod write_handler;
 
 pub use axum::routing::MethodFilter;
 
-pub use self::arguments::{Arguments, Direct};
+pub use crate::call::{Call, Extract, HasIdempotency, LastArgument, PartArgument};
+
+pub use self::arguments::{Direct, HandlerArguments, ReadDirect};
 pub use self::check::{RoutingError, RoutingFault};
 pub use self::declared::{Declared, Design};
 pub use self::fallback::{FallbackHandler, HeadArgument};

@@ -33,7 +33,6 @@ pub(super) fn expand(model: &Model) -> TokenStream {
     let function = format!("::{name}");
     let design = Ident::new(model.design.variant(), Span::call_site());
     let at_name = Span::call_site().located_at(name.span());
-    let run = quote_spanned!(at_name=> #name #turbofish (#(#names),*));
     // blamed where the type of the answer is written
     let at_output = model
         .output
@@ -42,6 +41,13 @@ pub(super) fn expand(model: &Model) -> TokenStream {
     let respond = {
         let runtime = model.runtime.private_at(at_output);
         quote_spanned!(at_output=> #runtime::IntoResponse::into_response)
+    };
+    // rustc says what is not `Send` once for all that is in one place
+    let run = {
+        let runtime = model.runtime.private_at(at_name);
+        quote_spanned! {at_name=>
+            #runtime::declared::<_, #declaration>(#name #turbofish (#(#names),*), #respond).await
+        }
     };
     quote! {
         #(#outer)*
@@ -61,7 +67,7 @@ pub(super) fn expand(model: &Model) -> TokenStream {
                     why: #why,
                 };
             }
-            #runtime::declared::<_, #declaration>(#run, #respond).await
+            #run
         }
     }
 }

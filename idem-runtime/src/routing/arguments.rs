@@ -13,7 +13,7 @@ use crate::tx::Handle;
 /// A handler's arguments, which a router with the state `S` can read. `M` is inferred, as axum's marker of extractors is.
 ///
 /// Implemented for the arguments of annotated functions, and not meant to be implemented elsewhere.
-pub trait Arguments<S, M>: Sized + Send {
+pub trait HandlerArguments<S, M>: Sized + Send {
     /// Reads them from a request.
     #[doc(hidden)]
     fn read(request: Request, state: &S) -> impl Future<Output = Result<Self, Response>> + Send;
@@ -25,7 +25,7 @@ pub trait Arguments<S, M>: Sized + Send {
     }
 }
 
-impl<S, M, H, A> Arguments<S, M> for Call<H, A>
+impl<S, M, H, A> HandlerArguments<S, M> for Call<H, A>
 where
     S: HasIdempotency<H::Db> + Clone + Send + Sync + 'static,
     H: Handle,
@@ -45,16 +45,32 @@ where
 #[derive(Debug)]
 pub struct Direct<T>(pub(super) T);
 
-impl<S: Sync> Arguments<S, ()> for Direct<()> {
-    async fn read(_: Request, _: &S) -> Result<Self, Response> {
-        Ok(Self(()))
+impl<S, M, T> HandlerArguments<S, M> for Direct<T>
+where
+    S: Sync,
+    T: ReadDirect<S, M> + Send,
+{
+    async fn read(request: Request, state: &S) -> Result<Self, Response> {
+        T::read(request, state).await.map(Self)
     }
 }
 
-macro_rules! direct {
+/// A tuple of arguments. A trait of its own, so that rustc's messages don't list every tuple.
+pub trait ReadDirect<S, M>: Sized {
+    /// Reads each of them.
+    fn read(request: Request, state: &S) -> impl Future<Output = Result<Self, Response>> + Send;
+}
+
+impl<S: Sync> ReadDirect<S, ()> for () {
+    async fn read(_: Request, _: &S) -> Result<Self, Response> {
+        Ok(())
+    }
+}
+
+macro_rules! read_direct {
     ($($part:ident)* ; $last:ident) => {
         #[allow(non_snake_case, unused_mut)]
-        impl<S, M, $($part,)* $last> Arguments<S, M> for Direct<($($part,)* $last,)>
+        impl<S, M, $($part,)* $last> ReadDirect<S, M> for ($($part,)* $last,)
         where
             S: Send + Sync,
             $($part: PartArgument<S> + Send,)*
@@ -65,10 +81,10 @@ macro_rules! direct {
                 $(let $part = part(&mut parts, state).await?;)*
                 let request = Request::from_parts(parts, body);
                 let $last = $last::late(None, request, state).await?;
-                Ok(Self(($($part,)* $last,)))
+                Ok(($($part,)* $last,))
             }
         }
     };
 }
 
-super::write_handler::each_arity!(direct);
+super::write_handler::each_arity!(read_direct);

@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::handler::Handler;
 use axum::response::Response;
 
-use super::arguments::Arguments;
+use super::arguments::HandlerArguments;
 use super::write_handler::WriteHandler;
 
 /// See the module.
@@ -35,7 +35,7 @@ impl<H: Clone, T, M> Clone for Endpoint<H, T, M> {
 impl<H, T, M, S> Handler<(), S> for Endpoint<H, T, M>
 where
     H: WriteHandler<T>,
-    H::Arguments: Arguments<S, M>,
+    H::Arguments: HandlerArguments<S, M>,
     T: 'static,
     M: 'static,
     S: Send + Sync + 'static,

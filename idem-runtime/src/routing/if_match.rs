@@ -4,7 +4,7 @@ mod entity_tag;
 
 use std::fmt;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, IF_MATCH};
 use http::request::Parts;
@@ -97,6 +97,21 @@ impl IfMatch {
             Ok(())
         } else {
             Err(PreconditionFailed)
+        }
+    }
+}
+
+/// For a handler that also serves clients which have seen nothing.
+impl<S: Sync> OptionalFromRequestParts<S> for IfMatch {
+    type Rejection = IfMatchRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        _: &S,
+    ) -> Result<Option<Self>, IfMatchRejection> {
+        match Self::from_headers(&parts.headers) {
+            Err(IfMatchRejection::Missing) => Ok(None),
+            read => read.map(Some),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) enum Does {
 
 /// A function that is routed to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Function {
+pub struct Function {
     /// Its path, for people.
     pub(super) path: &'static str,
     /// What tells it from every other: two functions of one module can have one path, in two `impl`s.
@@ -41,6 +41,15 @@ impl Function {
         Self {
             path: name,
             identity: name,
+            does: Does::Reads,
+        }
+    }
+
+    /// A router of axum's, that can't be looked into.
+    pub(super) fn of_axum() -> Self {
+        Self {
+            path: "axum::Router",
+            identity: "axum::Router",
             does: Does::Reads,
         }
     }

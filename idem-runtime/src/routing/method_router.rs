@@ -10,7 +10,7 @@ use axum::routing::{self, MethodFilter, Route};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::arguments::Arguments;
+use super::arguments::HandlerArguments;
 use super::endpoint::Endpoint;
 use super::fallback::FallbackHandler;
 use super::listed::{Function, Listed};
@@ -105,7 +105,7 @@ macro_rules! writes {
             pub fn $name<H, T, S, M>(handler: H) -> MethodRouter<S>
             where
                 H: WriteHandler<T>,
-                H::Arguments: Arguments<S, M>,
+                H::Arguments: HandlerArguments<S, M>,
                 T: 'static,
                 S: Clone + Send + Sync + 'static,
                 M: 'static,
@@ -125,7 +125,7 @@ macro_rules! writes {
                 pub fn $name<H, T, M>(self, handler: H) -> Self
                 where
                     H: WriteHandler<T>,
-                    H::Arguments: Arguments<S, M>,
+                    H::Arguments: HandlerArguments<S, M>,
                     T: 'static,
                     M: 'static,
                 {
@@ -142,7 +142,7 @@ writes!(post POST put PUT patch PATCH delete DELETE);
 pub fn on<H, T, S, M>(filter: MethodFilter, handler: H) -> MethodRouter<S>
 where
     H: WriteHandler<T>,
-    H::Arguments: Arguments<S, M>,
+    H::Arguments: HandlerArguments<S, M>,
     T: 'static,
     S: Clone + Send + Sync + 'static,
     M: 'static,
@@ -155,7 +155,7 @@ where
 pub fn any<H, T, S, M>(handler: H) -> MethodRouter<S>
 where
     H: WriteHandler<T>,
-    H::Arguments: Arguments<S, M>,
+    H::Arguments: HandlerArguments<S, M>,
     T: 'static,
     S: Clone + Send + Sync + 'static,
     M: 'static,
@@ -180,9 +180,9 @@ where
 fn written<H, T, S, M>(method: &'static str) -> Listed<S>
 where
     H: WriteHandler<T>,
-    H::Arguments: Arguments<S, M>,
+    H::Arguments: HandlerArguments<S, M>,
 {
-    Listed::new(method, H::function()).resolved_by(<H::Arguments as Arguments<S, M>>::limits)
+    Listed::new(method, H::function()).resolved_by(<H::Arguments as HandlerArguments<S, M>>::limits)
 }
 
 impl<S: Clone + Send + Sync + 'static> MethodRouter<S> {
@@ -203,7 +203,7 @@ impl<S: Clone + Send + Sync + 'static> MethodRouter<S> {
     pub fn on<H, T, M>(mut self, filter: MethodFilter, handler: H) -> Self
     where
         H: WriteHandler<T>,
-        H::Arguments: Arguments<S, M>,
+        H::Arguments: HandlerArguments<S, M>,
         T: 'static,
         M: 'static,
     {

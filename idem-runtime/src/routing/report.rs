@@ -192,18 +192,19 @@ impl fmt::Display for Report {
     }
 }
 
-/// As an attribute would have it: the largest unit that leaves a whole number.
+/// As an attribute would have it: "48h" and "7d".
 fn short(duration: Duration) -> String {
+    const DAY: u128 = 24 * 60 * 60 * 1000;
     const UNITS: [(u128, &str); 4] = [
-        (24 * 60 * 60 * 1000, "d"),
+        (DAY, "d"),
         (60 * 60 * 1000, "h"),
         (60 * 1000, "m"),
         (1000, "s"),
     ];
     let milliseconds = duration.as_millis();
-    let unit = UNITS
-        .iter()
-        .find(|(unit, _)| milliseconds.is_multiple_of(*unit));
+    let unit = UNITS.iter().find(|(unit, _)| {
+        milliseconds.is_multiple_of(*unit) && (*unit < DAY || milliseconds > 2 * DAY)
+    });
     match unit {
         Some((unit, name)) => format!("{}{name}", milliseconds / unit),
         None => format!("{milliseconds}ms"),

@@ -86,7 +86,7 @@ impl<S: Clone + Send + Sync + 'static> Router<S> {
         let router = router.layer(middleware::from_fn(reads::only_reads));
         self.inner = self.inner.nest(path, router);
         self.listed
-            .push(uninspected::<axum::Router<S>, S>().at("/*").below(path));
+            .push(Listed::new(READS, Function::of_axum()).at("/*").below(path));
         self
     }
 
@@ -105,7 +105,7 @@ impl<S: Clone + Send + Sync + 'static> Router<S> {
                 .route_layer(middleware::from_fn(reads::only_reads));
             self.inner = self.inner.merge(router);
             self.listed
-                .push(uninspected::<axum::Router<S>, S>().at("/*"));
+                .push(Listed::new(READS, Function::of_axum()).at("/*"));
         }
         self
     }
@@ -161,7 +161,11 @@ impl<S: Clone + Send + Sync + 'static> Router<S> {
     {
         let only_reads = middleware::from_fn(reads::only_reads);
         self.inner = self.inner.nest_service(path, only_reads.layer(service));
-        self.listed.push(uninspected::<T, S>().at("/*").below(path));
+        self.listed.push(
+            Listed::new(READS, Function::that_reads::<T>())
+                .at("/*")
+                .below(path),
+        );
         self
     }
 
@@ -214,7 +218,8 @@ impl<S: Clone + Send + Sync + 'static> Router<S> {
     {
         let only_reads = middleware::from_fn(reads::only_reads_or_nothing);
         self.inner = self.inner.fallback_service(only_reads.layer(service));
-        self.listed.push(uninspected::<T, S>().at("/*"));
+        self.listed
+            .push(Listed::new(READS, Function::that_reads::<T>()).at("/*"));
         self
     }
 
@@ -334,11 +339,7 @@ impl<S: Clone + Send + Sync + 'static> Router<S> {
 }
 
 /// As the report names the methods that read.
-pub(super) const READS: &str = "GET..";
-
-fn uninspected<T, S>() -> Listed<S> {
-    Listed::new(READS, Function::that_reads::<T>())
-}
+const READS: &str = "GET..";
 
 impl<S: Clone + Send + Sync + 'static> Default for Router<S> {
     fn default() -> Self {

@@ -25,10 +25,10 @@ pub struct InvalidEntityTag {
 impl EntityTag {
     /// The strong tag of a numbered version: it changes whenever a byte of the answer does.
     #[must_use]
-    pub fn strong(version: u64) -> Self {
+    pub fn strong(version: impl Into<i128>) -> Self {
         Self {
             weak: false,
-            opaque: version.to_string().into_bytes(),
+            opaque: version.into().to_string().into_bytes(),
         }
     }
 
