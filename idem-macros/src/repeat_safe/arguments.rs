@@ -150,7 +150,7 @@ impl Reader {
         self.tries_why |= name == "why";
         let has_value = matches!(&equals, Some(TokenTree::Punct(sign)) if sign.as_char() == '=')
             && !value.is_empty();
-        if self.given.iter().any(|other| *other == name) {
+        if self.given.contains(&name) {
             return errors.at(&name, format!("`{name}` is given twice"));
         }
         self.given.push(name.clone());

@@ -114,6 +114,10 @@ impl<R: fmt::Debug, D> fmt::Debug for Declared<R, D> {
 }
 
 /// Runs the user's function. That its future is `Send` is checked here, at the function, and holds from here on.
+#[allow(
+    clippy::manual_async_fn,
+    reason = "an `async fn` would not be known to be `Send`"
+)]
 pub fn declared<R, D>(
     run: impl Future<Output = R> + Send,
     respond: fn(R) -> Response,
