@@ -23,14 +23,15 @@ impl HeadArgument for RawQuery {}
 
 /// A function that answers by the request's head alone, as `async fn(Method, Uri) -> impl IntoResponse`. `T` is inferred.
 ///
-/// Without state and body there is nothing to write with, so that it may answer requests of every method.
+/// Without state and body there is nothing to write with, so that it may answer requests of every method. It is `Copy`, so
+/// that it has not captured a pool either.
 #[diagnostic::on_unimplemented(
     message = "this fallback could write: requests of every method reach it",
-    label = "takes more than the request's head",
-    note = "make it an `async fn` of up to four of `Method`, `Uri`, `OriginalUri`, `Version`, `HeaderMap` and `RawQuery`",
+    label = "takes or captures more than the request's head",
+    note = "make it an `async fn` of up to four of `Method`, `Uri`, `OriginalUri`, `Version`, `HeaderMap` and `RawQuery`, or a closure that captures nothing",
     note = "a handler that reads belongs to `read_fallback`, which only `GET`, `HEAD`, `OPTIONS` and `TRACE` reach"
 )]
-pub trait FallbackHandler<T>: Clone + Send + Sync + Sized + 'static {
+pub trait FallbackHandler<T>: Copy + Send + Sync + Sized + 'static {
     /// Its answer.
     #[doc(hidden)]
     fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
@@ -42,7 +43,7 @@ macro_rules! fallback_handler {
         #[allow(non_snake_case, unused_mut, unused_variables)]
         impl<F, Fut, R, $($argument,)*> FallbackHandler<(Fut, $($argument,)*)> for F
         where
-            F: Fn($($argument,)*) -> Fut + Clone + Send + Sync + 'static,
+            F: Fn($($argument,)*) -> Fut + Copy + Send + Sync + 'static,
             Fut: Future<Output = R> + Send,
             R: IntoResponse,
             $($argument: HeadArgument,)*

@@ -240,7 +240,7 @@ impl<S: Clone + Send + Sync + 'static> MethodRouter<S> {
     {
         self.inner = self
             .inner
-            .fallback(|request: Request| handler.answer(request));
+            .fallback(move |request: Request| handler.answer(request));
         self
     }
 

@@ -187,7 +187,7 @@ impl<S: Clone + Send + Sync + 'static> Router<S> {
     {
         self.inner = self
             .inner
-            .fallback(|request: Request| handler.answer(request));
+            .fallback(move |request: Request| handler.answer(request));
         self
     }
 
@@ -232,7 +232,7 @@ impl<S: Clone + Send + Sync + 'static> Router<S> {
     {
         self.inner = self
             .inner
-            .method_not_allowed_fallback(|request: Request| handler.answer(request));
+            .method_not_allowed_fallback(move |request: Request| handler.answer(request));
         self
     }
 
