@@ -26,10 +26,15 @@
 //! #     }
 //! # }
 //!
-//! #[derive(Clone, FromRef)]
+//! #[derive(Clone)]
 //! struct AppState {
 //!     idempotency: Idempotency<Sqlite>,
 //! }
+//! # impl FromRef<AppState> for Idempotency<Sqlite> {
+//! #     fn from_ref(state: &AppState) -> Self {
+//! #         state.idempotency.clone()
+//! #     }
+//! # }
 //!
 //! async fn list() -> StatusCode {
 //!     StatusCode::OK

@@ -19,7 +19,7 @@ use super::reads;
 use super::report::{self, Report};
 use super::service::DeclaredService;
 
-/// A router on which every write says what a repeat of its request does. See the [module](self).
+/// A router on which every write says what a repeat of its request does. See the [module](crate::routing).
 ///
 /// It is built as axum's [`Router`](axum::Router) is, and is one after [`Router::into_axum`].
 #[must_use]
