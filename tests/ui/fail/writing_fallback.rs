@@ -24,12 +24,6 @@ fn main() {
         .route("/", routing::get(not_found).fallback(writes))
         .fallback(proxies)
         .method_not_allowed_fallback(async |Json(new): Json<NewOrder>| "done");
-    let pricing = vec![Pricing { cents: 1 }];
-    let _: routing::Router<AppState> = routing::Router::new()
-        .fallback(move || {
-            let pricing = pricing.clone();
-            async move { pricing[0].cents.to_string() }
-        });
     let _: routing::Router<AppState> = routing::Router::new()
         .fallback(not_found)
         .route_service("/", tower::service_fn(|_: Request| async { Ok(StatusCode::OK) }));
