@@ -1,10 +1,10 @@
 //! A handler that can only be right: signature, attributes and arguments, checked together.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 use syn::{
-    Attribute, GenericParam, Generics, ReturnType, Signature, Type, Visibility, WherePredicate,
-    parse_quote,
+    Attribute, GenericParam, Generics, ReturnType, Signature, Type, TypeParam, Visibility,
+    WherePredicate, parse_quote,
 };
 
 use crate::{
@@ -116,11 +116,18 @@ pub(crate) fn generics(signature: &Signature) -> Generics {
         .into_iter()
         .filter(|parameter| !matches!(parameter, GenericParam::Lifetime(_)))
         .collect();
-    let types: Vec<Ident> = generics
-        .type_params()
-        .map(|parameter| parameter.ident.clone())
-        .collect();
-    if types.is_empty() && generics.where_clause.is_none() {
+    let bound = quote!(::core::marker::Send + ::core::marker::Sync + 'static);
+    let mut unbound = Vec::new();
+    for parameter in generics.type_params_mut() {
+        if parameter.bounds.is_empty() {
+            unbound.push(parameter.ident.clone());
+        } else {
+            // beside the user's: clippy wants a parameter's bounds in one place
+            let bound: TypeParam = parse_quote!(T: #bound);
+            parameter.bounds.extend(bound.bounds);
+        }
+    }
+    if unbound.is_empty() && generics.where_clause.is_none() {
         return generics;
     }
     let clause = generics.make_where_clause();
@@ -128,10 +135,8 @@ pub(crate) fn generics(signature: &Signature) -> Generics {
         .into_iter()
         .filter(|predicate| !matches!(predicate, WherePredicate::Lifetime(_)))
         .collect();
-    for name in types {
-        clause
-            .predicates
-            .push(parse_quote!(#name: ::core::marker::Send + ::core::marker::Sync + 'static));
+    for name in unbound {
+        clause.predicates.push(parse_quote!(#name: #bound));
     }
     generics
 }

@@ -1,10 +1,9 @@
-async fn put<T: Store>(
+async fn put<T: Store + ::core::marker::Send + ::core::marker::Sync + 'static>(
     argument0: State<T>,
     argument1: Put,
 ) -> crate::idem::__private::Declared<(), impl crate::idem::__private::Declaration>
 where
     T: Clone,
-    T: ::core::marker::Send + ::core::marker::Sync + 'static,
 {
     async fn put<T: Store>(State(store): State<T>, put: Put)
     where

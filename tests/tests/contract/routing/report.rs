@@ -58,7 +58,7 @@ async fn the_routes_that_it_lists_are_there() {
         };
         let path = route.route.replace("{id}", "7").replace('*', "");
         let path = if path == "/docs/" { "/docs" } else { &path };
-        let key = format!("{method} {path}");
+        let key = format!("\"{method} {path}\"");
         let answer = send(
             &app,
             &format!("{method} {path}"),
