@@ -238,7 +238,7 @@ impl Written {
 }
 
 /// Splits at the commas outside of `<..>`; those in brackets are already groups.
-fn parts(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
+pub(crate) fn parts(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
     let mut parts = vec![Vec::new()];
     let (mut depth, mut arrow) = (0_i32, false);
     for token in tokens {

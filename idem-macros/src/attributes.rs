@@ -17,11 +17,11 @@ const OUTER: [&str; 4] = ["doc", "cfg", "deprecated", "must_use"];
 const LINT_LEVELS: [&str; 5] = ["allow", "expect", "warn", "deny", "forbid"];
 
 impl Attributes {
-    /// Attributes that can't work below `#[idempotent]` are errors, and left out.
-    pub(crate) fn sort(attributes: &[Attribute], errors: &mut Errors) -> Attributes {
+    /// Attributes that can't work below ours are errors, and left out. `ours` is its name.
+    pub(crate) fn sort(attributes: &[Attribute], ours: &str, errors: &mut Errors) -> Attributes {
         let mut sorted = Attributes::default();
         for attribute in attributes {
-            if let Some(message) = refusal(attribute) {
+            if let Some(message) = refusal(attribute, ours) {
                 errors.at(attribute.path(), message);
             } else if is_outer(attribute) {
                 sorted.outer.push(attribute.clone());
@@ -33,18 +33,23 @@ impl Attributes {
     }
 }
 
-fn refusal(attribute: &Attribute) -> Option<&'static str> {
+fn refusal(attribute: &Attribute, ours: &str) -> Option<String> {
     let segments = &attribute.path().segments;
     let last = segments.last()?.ident.to_string();
     let first = segments.first()?.ident.to_string();
     match (first.as_str(), last.as_str()) {
-        (_, "debug_handler") => Some(
-            "`#[debug_handler]` can't see through `#[idempotent]`, which makes the same checks; remove it",
+        (_, "debug_handler") if ours == "idempotent" => Some(
+            "`#[debug_handler]` can't see through `#[idempotent]`, which makes the same checks; remove it"
+                .into(),
         ),
-        ("utoipa", "path") => Some(
-            "`#[utoipa::path]` must read the handler's own arguments: move it above `#[idempotent]`",
+        ("utoipa", "path") => Some(format!(
+            "`#[utoipa::path]` must read the handler's own arguments: move it above `#[{ours}]`"
+        )),
+        (_, other) if other == ours => Some(format!("`#[{ours}]` is given twice; remove one")),
+        (_, "idempotent" | "repeat_safe") => Some(
+            "a handler is `#[idempotent]` or `#[repeat_safe]`: the first makes a repeat harmless, the second says that it is; remove one"
+                .into(),
         ),
-        (_, "idempotent") => Some("`#[idempotent]` is given twice; remove one"),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
-use crate::{args::Args, attributes::Attributes, errors::Errors, handler::Handler};
+use crate::{attributes::Attributes, errors::Errors, handler::Handler, paths::CratePath};
 
 /// The item that is no function, or can't be read as one.
 pub(crate) fn item(errors: &Errors, item: &TokenStream) -> TokenStream {
@@ -11,10 +11,11 @@ pub(crate) fn item(errors: &Errors, item: &TokenStream) -> TokenStream {
     quote!(#errors #item)
 }
 
-/// A handler for axum that is never called, around the user's function: an editor goes on with its body, and the
+/// A handler, for axum's routes and for ours, that is never called, around the user's function: an editor goes on with its body, and the
 /// route that uses it compiles.
-pub(crate) fn handler(handler: &Handler, args: &Args) -> TokenStream {
-    let Attributes { outer, inner } = Attributes::sort(&handler.attributes, &mut Errors::default());
+pub(crate) fn handler(handler: &Handler, runtime: Option<&CratePath>) -> TokenStream {
+    let Attributes { outer, inner } =
+        Attributes::sort(&handler.attributes, "idempotent", &mut Errors::default());
     let Handler {
         visibility,
         signature,
@@ -22,7 +23,7 @@ pub(crate) fn handler(handler: &Handler, args: &Args) -> TokenStream {
         ..
     } = handler;
     let item = quote!(#(#inner)* #signature #body);
-    let (Some(runtime), true) = (&args.runtime, can_be_nested(handler)) else {
+    let (Some(runtime), true) = (runtime, can_be_nested(handler)) else {
         return quote!(#(#outer)* #[allow(unused)] #visibility #item);
     };
     let runtime = runtime.private();
@@ -31,7 +32,7 @@ pub(crate) fn handler(handler: &Handler, args: &Args) -> TokenStream {
     quote! {
         #(#outer)*
         #[allow(unused)]
-        #visibility async fn #name #declared(_: #runtime::Request) -> #runtime::Response #bounds {
+        #visibility async fn #name #declared(_: #runtime::Request) -> #runtime::Declared<#runtime::Response, #runtime::Faulty> #bounds {
             #item
             ::core::unreachable!()
         }

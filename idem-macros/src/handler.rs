@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
     Attribute, FnArg, Meta, Signature, Token, Visibility,
-    parse::{Parse, ParseStream},
+    parse::{Parse, ParseStream, Parser},
     punctuated::Punctuated,
 };
 
@@ -24,10 +24,22 @@ pub(crate) struct Handler {
 
 impl Parse for Handler {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        Self::read(input, "idempotent")
+    }
+}
+
+impl Handler {
+    /// For another attribute, which the errors name.
+    pub(crate) fn parse_for(attribute: &str, item: TokenStream) -> syn::Result<Self> {
+        let parser = |input: ParseStream<'_>| Self::read(input, attribute);
+        parser.parse2(item)
+    }
+
+    fn read(input: ParseStream<'_>, attribute: &str) -> syn::Result<Self> {
         let attributes = input.call(Attribute::parse_outer)?;
         let visibility = input.parse()?;
         if !starts_function(&input.fork()) {
-            return Err(input.error("`#[idempotent]` goes on an `async fn`"));
+            return Err(input.error(format!("`#[{attribute}]` goes on an `async fn`")));
         }
         let signature: Signature = input.parse()?;
         let body: TokenStream = input.parse()?;
@@ -37,7 +49,7 @@ impl Parse for Handler {
         if !braced {
             return Err(syn::Error::new_spanned(
                 signature.fn_token,
-                "`#[idempotent]` goes on an `async fn` with a body",
+                format!("`#[{attribute}]` goes on an `async fn` with a body"),
             ));
         }
         Ok(Handler {

@@ -29,7 +29,7 @@ pub(crate) fn idempotent(attribute: TokenStream, item: TokenStream) -> TokenStre
 fn one(variant: &Variant, args: &Args, mut errors: Errors) -> TokenStream {
     let handler = match Model::new(&variant.handler, args, &mut errors) {
         Some(model) => expand::expand(&model),
-        None => fallback::handler(&variant.handler, args),
+        None => fallback::handler(&variant.handler, args.runtime.as_ref()),
     };
     errors.extend(lints::body(&variant.handler));
     let errors = errors.to_items();

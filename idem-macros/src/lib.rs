@@ -1,6 +1,7 @@
 //! The macros of idem. Use them through `idem_runtime`, which re-exports them with all that they expand to.
 //!
 //! * [`macro@idempotent`] makes an axum handler idempotent.
+//! * [`macro@repeat_safe`] says why a handler needs no key.
 //! * [`derive@Scope`] says whose keys a type's are.
 //! * [`derive@Disposition`] says what an error leaves of its key.
 #![deny(missing_docs)]
@@ -16,6 +17,7 @@ mod idempotent;
 mod lints;
 mod model;
 mod paths;
+mod repeat_safe;
 mod rules;
 mod scope;
 mod signature;
@@ -105,6 +107,43 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
     idempotent::idempotent(arguments.into(), item.into()).into()
+}
+
+/// Says that a repeat of a handler's request is harmless without a key, and why.
+///
+/// ```ignore
+/// #[repeat_safe(conditional, why = "only an open order changes")]
+/// async fn pay(account: Account, State(pool): State<PgPool>, Path(id): Path<Uuid>) -> Result<Json<Order>, ApiError> {
+///     sqlx::query("UPDATE orders SET status = 'paid' WHERE id = $1 AND owner = $2 AND status = 'open'")
+///     ..
+/// }
+///
+/// let app = idem_runtime::routing::Router::new().route("/orders/{id}/pay", put(pay));
+/// ```
+///
+/// The attribute changes nothing of what the function does. It is how the routes of `idem_runtime::routing` know that
+/// somebody has thought of repeats, and the reason is in the router's report, for a review. The function stays a handler
+/// for any router of axum's; its return type becomes `Declared<..>` around what is written, and a unit test unwraps that:
+/// `pay(..).await.into_inner()`.
+///
+/// # Arguments
+///
+/// One design and a reason must be given.
+///
+/// | argument | meaning |
+/// |---|---|
+/// | `client_id` | the client chooses the id of what it makes, so that a repeat finds it made: `INSERT .. ON CONFLICT DO NOTHING` |
+/// | `conditional` | the write has its own condition, which the first request ends: `UPDATE .. WHERE status = 'open'`, `DELETE .. WHERE id = ..` |
+/// | `precondition` | the client names the version that it changes (RFC 9110, section 13.1.1). The function takes an `IfMatch` |
+/// | `why = ".."` | why that holds here, in a sentence |
+/// | `operation = ".."` | the operation's name in the report; the default is the function's |
+/// | `crate = "::path"` | where the runtime is, if it is renamed or re-exported; absolute. The default is `"::idem_runtime"` |
+///
+/// What none of them is true of (it adds to a number, sends a message, or calls another service) needs a key:
+/// [`macro@idempotent`].
+#[proc_macro_attribute]
+pub fn repeat_safe(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    repeat_safe::repeat_safe(arguments.into(), item.into()).into()
 }
 
 /// Says whose keys a type's are: implements `Scope` for a struct by its fields.

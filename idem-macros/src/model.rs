@@ -1,10 +1,10 @@
 //! A handler that can only be right: signature, attributes and arguments, checked together.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 use syn::{
-    Attribute, GenericParam, Generics, ReturnType, Signature, Type, Visibility, WherePredicate,
-    parse_quote,
+    Attribute, GenericParam, Generics, ReturnType, Signature, Type, TypeParam, Visibility,
+    WherePredicate, parse_quote,
 };
 
 use crate::{
@@ -56,7 +56,7 @@ pub(crate) enum Output {
 impl Model {
     /// `None` if the signature can't be a handler's, or nothing of the runtime can be named.
     pub(crate) fn new(handler: &Handler, args: &Args, errors: &mut Errors) -> Option<Model> {
-        let attributes = Attributes::sort(&handler.attributes, errors);
+        let attributes = Attributes::sort(&handler.attributes, "idempotent", errors);
         let parameters = signature::check(handler, errors)?;
         let signature = &handler.signature;
         let arguments: Vec<_> = parameters
@@ -96,7 +96,7 @@ impl Model {
     }
 }
 
-fn bare(name: &Ident) -> String {
+pub(crate) fn bare(name: &Ident) -> String {
     syn::ext::IdentExt::unraw(name).to_string()
 }
 
@@ -109,18 +109,25 @@ fn output(signature: &Signature) -> Output {
 }
 
 /// Arguments are `Send + Sync + 'static`, and so must be what they are generic over.
-fn generics(signature: &Signature) -> Generics {
+pub(crate) fn generics(signature: &Signature) -> Generics {
     let mut generics = signature.generics.clone();
     generics.params = generics
         .params
         .into_iter()
         .filter(|parameter| !matches!(parameter, GenericParam::Lifetime(_)))
         .collect();
-    let types: Vec<Ident> = generics
-        .type_params()
-        .map(|parameter| parameter.ident.clone())
-        .collect();
-    if types.is_empty() && generics.where_clause.is_none() {
+    let bound = quote!(::core::marker::Send + ::core::marker::Sync + 'static);
+    let mut unbound = Vec::new();
+    for parameter in generics.type_params_mut() {
+        if parameter.bounds.is_empty() {
+            unbound.push(parameter.ident.clone());
+        } else {
+            // beside the user's: clippy wants a parameter's bounds in one place
+            let bound: TypeParam = parse_quote!(T: #bound);
+            parameter.bounds.extend(bound.bounds);
+        }
+    }
+    if unbound.is_empty() && generics.where_clause.is_none() {
         return generics;
     }
     let clause = generics.make_where_clause();
@@ -128,17 +135,15 @@ fn generics(signature: &Signature) -> Generics {
         .into_iter()
         .filter(|predicate| !matches!(predicate, WherePredicate::Lifetime(_)))
         .collect();
-    for name in types {
-        clause
-            .predicates
-            .push(parse_quote!(#name: ::core::marker::Send + ::core::marker::Sync + 'static));
+    for name in unbound {
+        clause.predicates.push(parse_quote!(#name: #bound));
     }
     generics
 }
 
 /// `create_order` becomes `CreateOrderOperation`, a name that rustc shows now and then. An item shadows one of
 /// the module for the user's own code beside it, hence the dashes if that code uses the name.
-fn operation_type(function: &str, handler: &Handler) -> Ident {
+pub(crate) fn operation_type(function: &str, handler: &Handler) -> Ident {
     let mut name = String::new();
     for word in function.split('_').filter(|word| !word.is_empty()) {
         let mut letters = word.chars();

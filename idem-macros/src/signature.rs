@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{
-    Block, FnArg, GenericParam, Item, Lifetime, PatType, ReturnType, Signature, Type,
+    Block, FnArg, GenericParam, Item, Lifetime, PatType, Receiver, ReturnType, Signature, Type,
     TypeImplTrait, TypeReference,
     visit::{self, Visit},
 };
@@ -26,43 +26,86 @@ pub(crate) struct Parameters<'a> {
 /// `None` if anything is wrong with it; what is, is in `errors`.
 pub(crate) fn check<'a>(handler: &'a Handler, errors: &mut Errors) -> Option<Parameters<'a>> {
     let mut found = Errors::default();
-    qualifiers(&handler.signature, &mut found);
-    self_type(handler, &mut found);
+    qualifiers(&handler.signature, IDEMPOTENT, &mut found);
+    self_type(handler, IDEMPOTENT, &mut found);
     let lifetimes = Lifetimes::declared_by(&handler.signature);
     let parameters = parameters(&handler.signature, &lifetimes, &mut found);
-    if let ReturnType::Type(_, output) = &handler.signature.output {
-        lifetimes.refuse_borrows(
-            output,
-            "the answer can't borrow: it outlives the handler's arguments; return owned data",
-            &mut found,
-        );
-    }
-    lifetimes.refuse_in_bounds(&handler.signature, &mut found);
+    answer(&handler.signature, &lifetimes, &mut found);
     let parameters = parameters.filter(|_| found.is_empty());
     errors.extend(found);
     parameters
 }
 
-fn qualifiers(signature: &Signature, errors: &mut Errors) {
-    if signature.asyncness.is_none() {
-        errors.at(
-            signature.fn_token,
-            "an idempotent handler must be an `async fn`",
+/// The same for a handler that writes by itself: its arguments. `None` if anything is wrong.
+pub(crate) fn check_without_transaction<'a>(
+    handler: &'a Handler,
+    errors: &mut Errors,
+) -> Option<Vec<&'a PatType>> {
+    let mut found = Errors::default();
+    let signature = &handler.signature;
+    qualifiers(signature, REPEAT_SAFE, &mut found);
+    self_type(handler, REPEAT_SAFE, &mut found);
+    let lifetimes = Lifetimes::declared_by(signature);
+    let mut arguments = Vec::new();
+    for input in &signature.inputs {
+        match input {
+            FnArg::Receiver(receiver) => refuse_self(receiver, REPEAT_SAFE, &mut found),
+            FnArg::Typed(typed)
+                if behind_mut(&typed.ty).is_some_and(is_handle) || handle_by_value(&typed.ty) =>
+            {
+                found.at(
+                    &typed.ty,
+                    "a repeat-safe handler has no key, and so no transaction of the framework: take the pool, or make the handler `#[idempotent]`",
+                );
+            }
+            FnArg::Typed(typed) => arguments.push(typed),
+        }
+    }
+    each_argument(&arguments, &lifetimes, &mut found);
+    answer(signature, &lifetimes, &mut found);
+    let arguments = found.is_empty().then_some(arguments);
+    errors.extend(found);
+    arguments
+}
+
+const IDEMPOTENT: &str = "an idempotent handler";
+const REPEAT_SAFE: &str = "a repeat-safe handler";
+
+fn answer(signature: &Signature, lifetimes: &Lifetimes, errors: &mut Errors) {
+    if let ReturnType::Type(_, output) = &signature.output {
+        lifetimes.refuse_borrows(
+            output,
+            "the answer can't borrow: it outlives the handler's arguments; return owned data",
+            errors,
         );
     }
+    lifetimes.refuse_in_bounds(signature, errors);
+}
+
+fn refuse_self(receiver: &Receiver, who: &str, errors: &mut Errors) {
+    errors.at(
+        receiver,
+        format!("{who} can't take `self`; take what it needs from `State<_>`"),
+    );
+}
+
+fn qualifiers(signature: &Signature, who: &str, errors: &mut Errors) {
+    if signature.asyncness.is_none() {
+        errors.at(signature.fn_token, format!("{who} must be an `async fn`"));
+    }
     if let Some(keyword) = &signature.constness {
-        errors.at(keyword, "an idempotent handler can't be `const`");
+        errors.at(keyword, format!("{who} can't be `const`"));
     }
     if let Some(keyword) = &signature.unsafety {
-        errors.at(keyword, "an idempotent handler can't be `unsafe`");
+        errors.at(keyword, format!("{who} can't be `unsafe`"));
     }
     if let Some(abi) = &signature.abi {
-        errors.at(abi, "an idempotent handler can't be `extern`");
+        errors.at(abi, format!("{who} can't be `extern`"));
     }
     if let Some(dots) = &signature.variadic {
         errors.at(
             dots,
-            "an idempotent handler can't take a variable number of arguments",
+            format!("{who} can't take a variable number of arguments"),
         );
     }
 }
@@ -83,10 +126,7 @@ fn parameters<'a>(
             })
     };
     if let Some(receiver) = signature.receiver() {
-        errors.at(
-            receiver,
-            "an idempotent handler can't take `self`; take what it needs from `State<_>`",
-        );
+        refuse_self(receiver, IDEMPOTENT, errors);
     }
     let borrowed = || typed().filter_map(|(at, typed)| Some((at, typed, behind_mut(&typed.ty)?)));
     // of several, the one that is called a transaction is the one meant
@@ -182,8 +222,8 @@ fn foreign_transaction(ty: &Type, lifetimes: &Lifetimes, errors: &mut Errors) {
 }
 
 /// `Self` and an `impl`'s generics don't reach into the function that the expansion nests.
-fn self_type(handler: &Handler, errors: &mut Errors) {
-    const MESSAGE: &str = "`Self` doesn't reach into an idempotent handler; write the type's name";
+fn self_type(handler: &Handler, who: &str, errors: &mut Errors) {
+    let message = format!("`Self` doesn't reach into {who}; write the type's name");
     let signature = &handler.signature;
     for tokens in [
         signature.generics.to_token_stream(),
@@ -191,23 +231,23 @@ fn self_type(handler: &Handler, errors: &mut Errors) {
         signature.output.to_token_stream(),
         signature.generics.where_clause.to_token_stream(),
     ] {
-        each_self(tokens, &mut |word| errors.at(word, MESSAGE));
+        each_self(tokens, &mut |word| errors.at(word, &message));
     }
-    struct InBody<'a>(&'a mut Errors);
+    struct InBody<'a>(&'a mut Errors, &'a str);
     impl<'a> Visit<'a> for InBody<'_> {
         fn visit_ident(&mut self, word: &'a Ident) {
             if word == "Self" {
-                self.0.at(word, MESSAGE);
+                self.0.at(word, self.1);
             }
         }
         fn visit_macro(&mut self, call: &'a syn::Macro) {
-            each_self(call.tokens.clone(), &mut |word| self.0.at(word, MESSAGE));
+            each_self(call.tokens.clone(), &mut |word| self.0.at(word, self.1));
         }
         // an item in the body has a `Self` of its own
         fn visit_item(&mut self, _: &'a Item) {}
     }
     if let Ok(block) = syn::parse2::<Block>(handler.body.clone()) {
-        InBody(errors).visit_block(&block);
+        InBody(errors, &message).visit_block(&block);
     }
 }
 

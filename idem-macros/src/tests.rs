@@ -3,6 +3,7 @@
 mod arguments;
 mod derives;
 mod lints;
+mod repeat_safe;
 mod signatures;
 mod snapshots;
 

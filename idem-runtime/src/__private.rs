@@ -10,6 +10,7 @@ pub use crate::operation::{
     ConnectionOf, Errors, Expired, InFlight, KeyRequirement, KeySpace, Operation, Spec,
 };
 pub use crate::replay::Replay;
+pub use crate::routing::declared::{Declaration, Declared, Design, Faulty, RepeatSafe, declared};
 pub use crate::scope::{Scope, ScopeBuilder, ScopeKey};
 pub use crate::settle::{
     Disposition, ErrorKind, SettleDeclared, SettlePlain, SettleSourced, SettleTotal, Settled,

@@ -55,15 +55,68 @@ pub enum ByParts {}
 #[derive(Debug)]
 pub enum ByBody {}
 
+/// An argument that is read from the request's parts. A trait of ours, for a message of ours.
+#[diagnostic::on_unimplemented(
+    message = "a handler can't take `{Self}` from a request",
+    label = "takes a `{Self}` before its last argument",
+    note = "what the router's state holds is taken as `State<{Self}>`",
+    note = "every argument but the last must implement `FromRequestParts`"
+)]
+pub trait PartArgument<S>: FromRequestParts<S> {}
+
+#[diagnostic::do_not_recommend]
+impl<S, T: FromRequestParts<S>> PartArgument<S> for T {}
+
+/// A handler's last argument. `M` is inferred: it tells those that want the body from the others.
+#[diagnostic::on_unimplemented(
+    message = "a handler can't take `{Self}` from a request",
+    label = "takes a `{Self}` as its last argument",
+    note = "what the router's state holds is taken as `State<{Self}>`, and a body as `Json<{Self}>`",
+    note = "the last argument must implement `FromRequest` or `FromRequestParts`"
+)]
+pub trait LastArgument<S, M>: Sized {
+    /// Reads it before the body, if it does not want that.
+    fn early(
+        parts: &mut Parts,
+        state: &S,
+    ) -> impl Future<Output = Result<Option<Self>, Response>> + Send;
+    /// Reads it from the whole request, if it was not read before.
+    fn late(
+        early: Option<Self>,
+        request: Request,
+        state: &S,
+    ) -> impl Future<Output = Result<Self, Response>> + Send;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: Send + Sync, T: FromRequest<S> + Send> LastArgument<S, ByBody> for T {
+    async fn early(_: &mut Parts, _: &S) -> Result<Option<T>, Response> {
+        Ok(None)
+    }
+    async fn late(_: Option<T>, request: Request, state: &S) -> Result<T, Response> {
+        T::from_request(request, state)
+            .await
+            .map_err(IntoResponse::into_response)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: Send + Sync, T: FromRequestParts<S> + Send> LastArgument<S, ByParts> for T {
+    async fn early(parts: &mut Parts, state: &S) -> Result<Option<T>, Response> {
+        part(parts, state).await.map(Some)
+    }
+    async fn late(early: Option<T>, request: Request, state: &S) -> Result<T, Response> {
+        match early {
+            Some(early) => Ok(early),
+            None => part(&mut request.into_parts().0, state).await,
+        }
+    }
+}
+
 /// What was read before the body. The last argument is among it where it does not want the body.
 type Early<A> = (<A as Split>::Prefix, Option<<A as Split>::Last>);
 
-/// How arguments are read. `M` is inferred: it tells the two kinds of last arguments apart.
-#[diagnostic::on_unimplemented(
-    message = "an argument of this handler can't be extracted from a request with the state `{S}`",
-    note = "all but the last argument must be `FromRequestParts<{S}>`, the last `FromRequest<{S}>`",
-    note = "name the state in the attribute, `state = {S}`, to have the argument itself underlined"
-)]
+/// How arguments are read, each by itself, so that rustc blames the one that can't be.
 pub trait Extract<S, M>: Split {
     /// Reads what comes from the parts.
     fn early(
@@ -99,18 +152,19 @@ macro_rules! arguments {
         }
 
         #[allow(non_snake_case, unused_variables)]
-        impl<S, $($part,)* $last> Extract<S, ByBody> for ($($part,)* $last,)
+        impl<S, M, $($part,)* $last> Extract<S, M> for ($($part,)* $last,)
         where
             S: Send + Sync,
-            $($part: FromRequestParts<S> + Send + Sync + 'static,)*
-            $last: FromRequest<S> + Send + 'static,
+            $($part: PartArgument<S> + Send + Sync + 'static,)*
+            $last: LastArgument<S, M> + Send + 'static,
         {
             async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
                 $(let $part = part(parts, state).await?;)*
-                Ok((($($part,)*), None))
+                let $last = $last::early(parts, state).await?;
+                Ok((($($part,)*), $last))
             }
             async fn late(
-                _: Option<$last>,
+                last: Option<$last>,
                 parts: Parts,
                 body: Bytes,
                 state: &S,
@@ -118,32 +172,7 @@ macro_rules! arguments {
                 let mut request = Request::from_parts(parts, Body::from(body));
                 // The attribute's `max_body` was checked when the body was buffered.
                 DefaultBodyLimit::disable().apply(&mut request);
-                $last::from_request(request, state).await.map_err(IntoResponse::into_response)
-            }
-        }
-
-        #[allow(non_snake_case, unused_variables)]
-        impl<S, $($part,)* $last> Extract<S, ByParts> for ($($part,)* $last,)
-        where
-            S: Send + Sync,
-            $($part: FromRequestParts<S> + Send + Sync + 'static,)*
-            $last: FromRequestParts<S> + Send + 'static,
-        {
-            async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
-                $(let $part = part(parts, state).await?;)*
-                let $last = part(parts, state).await?;
-                Ok((($($part,)*), Some($last)))
-            }
-            async fn late(
-                last: Option<$last>,
-                mut parts: Parts,
-                _: Bytes,
-                state: &S,
-            ) -> Result<$last, Response> {
-                match last {
-                    Some(last) => Ok(last),
-                    None => part(&mut parts, state).await,
-                }
+                $last::late(last, request, state).await
             }
         }
 
@@ -169,8 +198,8 @@ macro_rules! arguments {
         impl<S, $($part,)* $last> Extract<S, ByParts> for AllParts<($($part,)* $last,)>
         where
             S: Send + Sync,
-            $($part: FromRequestParts<S> + Send + Sync + 'static,)*
-            $last: FromRequestParts<S> + Send + Sync + 'static,
+            $($part: PartArgument<S> + Send + Sync + 'static,)*
+            $last: PartArgument<S> + Send + Sync + 'static,
         {
             async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
                 $(let $part = part(parts, state).await?;)*
@@ -184,7 +213,10 @@ macro_rules! arguments {
     };
 }
 
-async fn part<T: FromRequestParts<S>, S>(parts: &mut Parts, state: &S) -> Result<T, Response> {
+pub(crate) async fn part<T: FromRequestParts<S>, S>(
+    parts: &mut Parts,
+    state: &S,
+) -> Result<T, Response> {
     T::from_request_parts(parts, state)
         .await
         .map_err(IntoResponse::into_response)

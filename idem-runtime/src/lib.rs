@@ -129,6 +129,7 @@
 //! | | |
 //! |---|---|
 //! | [`macro@idempotent`] | the attribute: all its arguments and their defaults |
+//! | [`routing`], [`macro@repeat_safe`] | routes on which every write says what a repeat does, and their report |
 //! | [`Idempotency`], [`IdempotencyBuilder`] | start-up, defaults, migrations, shutdown, sweeping, erasing |
 //! | [`Tx`] | what a handler writes through |
 //! | [`Scope`] and [`scope`] | whose keys they are |
@@ -176,6 +177,7 @@ pub mod problem;
 mod replay;
 pub mod response;
 mod retention;
+pub mod routing;
 pub mod scope;
 mod settle;
 pub mod telemetry;

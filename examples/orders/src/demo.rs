@@ -8,11 +8,11 @@ use std::error::Error;
 use std::process::Stdio;
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::routing::post;
-use axum::{Json, Router};
+use idem_runtime::routing::{Router, post};
 use idem_runtime::{IdempotentHandler, Tx, idempotent};
 use sqlx::Pool;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};

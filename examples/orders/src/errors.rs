@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use idem_runtime::Disposition;
+use idem_runtime::routing::PreconditionFailed;
 use serde_json::json;
 
 /// Every handler's error. The derive is for the idempotent ones: whatever the error, the transaction is
@@ -31,15 +32,10 @@ pub enum ApiError {
     #[disposition(validation)]
     Taken(&'static str),
 
-    #[error("the profile has changed since it was read; read it again")]
+    /// Its own text says what to do.
+    #[error(transparent)]
     #[disposition(validation)]
-    PreconditionFailed,
-
-    #[error(
-        "say which revision is to be replaced: send `If-Match` with the `ETag` of your last read"
-    )]
-    #[disposition(validation)]
-    PreconditionRequired,
+    PreconditionFailed(#[from] PreconditionFailed),
 
     /// May work later, so the key is let go. `source` lets the framework see the error underneath: after a
     /// deadlock or a serialization failure it runs the handler again by itself.
@@ -55,8 +51,7 @@ impl ApiError {
             Self::Declined { .. } => StatusCode::PAYMENT_REQUIRED,
             Self::NoSuchOrder => StatusCode::NOT_FOUND,
             Self::Taken(_) => StatusCode::CONFLICT,
-            Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
-            Self::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
+            Self::PreconditionFailed(_) => StatusCode::PRECONDITION_FAILED,
             Self::Database(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }

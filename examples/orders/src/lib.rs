@@ -11,12 +11,12 @@ pub mod orders;
 pub mod profile;
 pub mod state;
 
-use axum::Router;
-use axum::routing::{get, post, put};
+use idem_runtime::routing::{Router, get, post, put};
 
 use crate::state::AppState;
 
-/// All routes. `POST` needs an `Idempotency-Key` here and `PUT` does not: see each handler for why.
+/// All routes. `POST` needs an `Idempotency-Key` here and `PUT` does not: see each handler for why, or print
+/// them, with `orders --report`. A write that says nothing of repeats does not compile here.
 pub fn router() -> Router<AppState> {
     Router::new()
         .route("/orders", post(orders::create).get(orders::list))

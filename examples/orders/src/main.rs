@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use axum::Router;
+use idem_runtime::routing::Router;
 use orders::state::AppState;
 use orders::{database, demo};
 use tokio::net::TcpListener;
@@ -15,6 +15,7 @@ use tracing_subscriber::EnvFilter;
 const HELP: &str = "\
 orders          serve on 127.0.0.1:3000, or on the ADDR of the environment
 orders --demo   start a server, lose answers, kill it, retry, and count the orders
+orders --report print every route, with what a repeat of its request does
 
 DATABASE_URL names the database; without it, a build for SQLite makes `orders.db` here.";
 
@@ -31,6 +32,10 @@ async fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         [] => serve(orders::router()).await,
         ["--demo"] => demo::run().await,
+        ["--report"] => {
+            print!("{}", orders::router().report());
+            Ok(())
+        }
         [demo::SERVER] => serve(demo::router()).await,
         ["--help" | "-h"] => {
             println!("{HELP}");
@@ -63,7 +68,7 @@ async fn serve(router: Router<AppState>) -> Result<(), Box<dyn Error + Send + Sy
     greet(listener.local_addr()?);
     let sweeper = idempotency.sweeper().spawn();
 
-    axum::serve(listener, router.with_state(state))
+    axum::serve(listener, router.with_state(state).into_axum())
         .with_graceful_shutdown(stop())
         .await?;
     // A client that has hung up leaves its attempt running: give it the time to commit.

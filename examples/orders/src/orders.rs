@@ -7,7 +7,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use idem_runtime::{Tx, idempotent};
+use idem_runtime::{Tx, idempotent, repeat_safe};
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Pool};
 use uuid::Uuid;
@@ -101,6 +101,11 @@ pub async fn create(
 /// key turns the second insert into nothing. It never changes an order that is there, so that even a copy
 /// which the network delivers a day late does no harm. Orders made so are paid on delivery: there is one
 /// write, and no credit that a repeat could take twice.
+#[repeat_safe(
+    client_id,
+    why = "an order that is there is never changed",
+    operation = "orders.put"
+)]
 pub async fn put(
     account: Account,
     State(pool): State<Pool<Db>>,
@@ -126,6 +131,11 @@ pub async fn put(
 /// It needs no key: `UPDATE … WHERE status = 'open'` changes a row once, whoever sends it how often, and a
 /// repeat finds the order paid, which is what it asked for. That holds because the row is all that changes;
 /// a payment that charges a card needs a key, as the card does not know the row.
+#[repeat_safe(
+    conditional,
+    why = "only an open order is paid",
+    operation = "orders.pay"
+)]
 pub async fn pay(
     account: Account,
     State(pool): State<Pool<Db>>,

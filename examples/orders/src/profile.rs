@@ -5,11 +5,10 @@
 //! * [`publish`] says what to *do*: add one, and tell somebody. A repeat would do it again, so it needs a key.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::header::{ETAG, IF_MATCH};
-use axum::http::request::Parts;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use idem_runtime::{Tx, idempotent};
+use idem_runtime::routing::{EntityTag, IfMatch, PreconditionFailed};
+use idem_runtime::{Tx, idempotent, repeat_safe};
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Pool};
 
@@ -25,14 +24,14 @@ pub struct Profile {
 }
 
 impl Profile {
-    fn etag(&self) -> String {
-        format!("\"{}\"", self.revision)
+    fn etag(&self) -> EntityTag {
+        EntityTag::strong(self.revision)
     }
 }
 
 impl IntoResponse for Profile {
     fn into_response(self) -> Response {
-        ([(ETAG, self.etag())], Json(self)).into_response()
+        (self.etag(), Json(self)).into_response()
     }
 }
 
@@ -62,6 +61,11 @@ pub async fn get(account: Account, State(pool): State<Pool<Db>>) -> Result<Profi
 /// It needs no key: after one request or ten the name is the same, and a repeat does not count as a new
 /// revision. Of two *different* names that cross on the way the last one stays; where that matters, use
 /// [`replace`].
+#[repeat_safe(
+    conditional,
+    why = "a name that is there already is no new revision",
+    operation = "profile.set_name"
+)]
 pub async fn set_name(
     account: Account,
     State(pool): State<Pool<Db>>,
@@ -75,7 +79,13 @@ pub async fn set_name(
 ///
 /// It needs no key: the first request makes a new revision, so that its repeat, and whoever else read the
 /// old one, no longer matches and is refused with 412 (RFC 9110, section 13.1.1). A client that lost the
-/// answer reads again, and sees whether the profile is what it sent.
+/// answer reads again, and sees whether the profile is what it sent. Without the field it would overwrite what it
+/// has not seen, and is refused with 428 (RFC 6585).
+#[repeat_safe(
+    precondition,
+    why = "the revision it names is gone afterwards",
+    operation = "profile.replace"
+)]
 pub async fn replace(
     account: Account,
     State(pool): State<Pool<Db>>,
@@ -84,11 +94,10 @@ pub async fn replace(
 ) -> Result<Profile, ApiError> {
     let name = new.checked()?;
     let current = database::find_profile(&pool, &account).await?;
+    if_match.check(Some(&current.etag()))?;
     // What was just read may be old by the next line: the UPDATE has `revision` in its WHERE.
-    let replaced = if_match.allows(&current)
-        && database::replace_profile(&pool, &account, name, current.revision).await?;
-    if !replaced {
-        return Err(ApiError::PreconditionFailed);
+    if !database::replace_profile(&pool, &account, name, current.revision).await? {
+        return Err(PreconditionFailed.into());
     }
     Ok(Profile {
         name: name.to_owned(),
@@ -109,42 +118,4 @@ pub async fn publish(tx: &mut Tx<Db>, account: Account) -> Result<Profile, ApiEr
         database::insert_notification(&mut *tx, &account, operation_id).await?;
     }
     Ok(database::find_profile(&mut *tx, &account).await?)
-}
-
-/// The `If-Match` field: any revision, or one of a list.
-#[derive(Clone, Debug)]
-pub enum IfMatch {
-    Any,
-    OneOf(Vec<String>),
-}
-
-impl IfMatch {
-    fn allows(&self, profile: &Profile) -> bool {
-        match self {
-            Self::Any => true,
-            // A weak tag, `W/"3"`, never matches here (RFC 9110, section 8.8.3.2).
-            Self::OneOf(tags) => tags.contains(&profile.etag()),
-        }
-    }
-}
-
-/// Without the field a client would overwrite what it has not seen: 428 (RFC 6585).
-impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let fields = parts.headers.get_all(IF_MATCH);
-        // Our tags are digits in quotes, so a comma only ever stands between two of them.
-        let tags: Vec<String> = fields
-            .iter()
-            .filter_map(|field| field.to_str().ok())
-            .flat_map(|field| field.split(','))
-            .map(|tag| tag.trim().to_owned())
-            .collect();
-        match tags.as_slice() {
-            [] => Err(ApiError::PreconditionRequired),
-            [only] if only == "*" => Ok(Self::Any),
-            _ => Ok(Self::OneOf(tags)),
-        }
-    }
 }

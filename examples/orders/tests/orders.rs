@@ -46,7 +46,7 @@ impl Service {
         let pool = database::connect(&url).await.unwrap();
         let state = AppState::start(pool).await.unwrap();
         Self {
-            router: orders::router().with_state(state.clone()),
+            router: orders::router().with_state(state.clone()).into_axum(),
             state,
             _directory: directory,
         }
@@ -356,6 +356,18 @@ fn the_demo_ends_with_one_order() {
         "{story}"
     );
     assert!(story.ends_with("orders in the database: 1\n"), "{story}");
+}
+
+/// What changes here changes what a repeat does: it wants a review.
+#[test]
+fn the_report_says_what_a_repeat_of_each_request_does() {
+    let output = Command::new(env!("CARGO_BIN_EXE_orders"))
+        .arg("--report")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(report, include_str!("report.txt"));
 }
 
 #[test]

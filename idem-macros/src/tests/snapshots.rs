@@ -3,6 +3,8 @@
 
 use std::{fs, path::PathBuf};
 
+use proc_macro2::TokenStream;
+
 use super::tokens;
 use crate::idempotent::idempotent;
 
@@ -26,7 +28,13 @@ fn expansion(arguments: &str, function: &str) -> String {
 }
 
 fn matches_snapshot(name: &str, arguments: &str, function: &str) -> String {
-    let expanded = expansion(arguments, function);
+    matches(name, idempotent(tokens(arguments), tokens(function)))
+}
+
+/// Compares an expansion with the snapshot, and returns its text.
+pub(super) fn matches(name: &str, expanded: TokenStream) -> String {
+    let file = syn::parse2(expanded).expect("an expansion is a list of items");
+    let expanded = prettyplease::unparse(&file);
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "snapshots", name]
         .iter()
         .collect::<PathBuf>()

@@ -1,4 +1,7 @@
-pub(crate) async fn create<R: Repo + ?Sized, const N: usize>(
+pub(crate) async fn create<
+    R: Repo + ?Sized + ::core::marker::Send + ::core::marker::Sync + 'static,
+    const N: usize,
+>(
     call: ::idem_runtime::__private::Call<
         Tx<R::Database>,
         (Account, State<Arc<R>>, Json<[New; N]>),
@@ -12,7 +15,6 @@ pub(crate) async fn create<R: Repo + ?Sized, const N: usize>(
 >
 where
     R::Error: IntoResponse,
-    R: ::core::marker::Send + ::core::marker::Sync + 'static,
 {
     #[deny(clippy::disallowed_methods)]
     async fn create<'t, R: Repo + ?Sized, const N: usize>(
@@ -27,17 +29,20 @@ where
     {
         repo.create(tx, account, new).await
     }
-    struct CreateOperation<R: Repo + ?Sized, const N: usize>(
+    struct CreateOperation<
+        R: Repo + ?Sized + ::core::marker::Send + ::core::marker::Sync + 'static,
+        const N: usize,
+    >(
         ::core::marker::PhantomData<fn() -> (::core::marker::PhantomData<R>,)>,
     )
     where
-        R::Error: IntoResponse,
-        R: ::core::marker::Send + ::core::marker::Sync + 'static;
-    impl<R: Repo + ?Sized, const N: usize> ::idem_runtime::__private::Operation
-    for CreateOperation<R, N>
+        R::Error: IntoResponse;
+    impl<
+        R: Repo + ?Sized + ::core::marker::Send + ::core::marker::Sync + 'static,
+        const N: usize,
+    > ::idem_runtime::__private::Operation for CreateOperation<R, N>
     where
         R::Error: IntoResponse,
-        R: ::core::marker::Send + ::core::marker::Sync + 'static,
     {
         type Handle = Tx<R::Database>;
         type Args = (Account, State<Arc<R>>, Json<[New; N]>);

@@ -9,6 +9,7 @@ mod load;
 mod order;
 mod planted;
 mod processes;
+mod routing;
 mod signals;
 mod stored;
 mod telemetry;

@@ -2,6 +2,7 @@
 
 #[path = "../support.rs"]
 mod support;
+use idem_runtime::routing;
 use support::*;
 
 #[derive(Clone)]
@@ -13,5 +14,6 @@ async fn create(tx: &mut Tx<Sqlite>, account: Account, Json(new): Json<NewOrder>
 }
 
 fn main() {
-    let _: Router<Bare> = Router::new().route("/", post(create));
+    let _: routing::Router<Bare> = routing::Router::new().route("/", routing::post(create));
+    let chained: routing::MethodRouter<Bare> = routing::MethodRouter::new().put(create);
 }
