@@ -30,6 +30,7 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
     let output = output_type(model, &runtime);
     let hidden = hidden_type(model);
     let implementation = implementation(model, &runtime, &args, &output);
+    let effects = effect_checks(model);
     let checks = state_checks(model, &runtime);
     let list = arguments_list(model);
     let call = local("call", name, list);
@@ -53,6 +54,7 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
             #signature #body
             #hidden
             #implementation
+            #effects
             #checks
             #run
         }
@@ -275,6 +277,17 @@ fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     })
 }
 
+/// Each argument is `EffectFree`, and is blamed by itself. In a closure that is never called, so that there is
+/// nothing to generate code for.
+fn effect_checks(model: &Model) -> TokenStream {
+    let checks = model.arguments.iter().map(|ty| {
+        let place = at(ty.span());
+        let runtime = model.runtime.private_at(place);
+        quote_spanned!(place=> #runtime::check::<#ty>().takes::<#ty>();)
+    });
+    quote!(let _ = || { #(#checks)* };)
+}
+
 /// With `state = ..`, each argument is checked by itself, and so blamed by itself.
 fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let state = model.args.state.as_ref()?;
@@ -317,7 +330,7 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
         ("timeout", args.timeout),
     ] {
         if let Some(duration) = duration {
-            field(name, some(duration_value(duration)));
+            field(name, duration_value(duration, runtime));
         }
     }
     let choice = |Choice { kind, variant }| {
@@ -362,20 +375,20 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
     let scope = model.owner.as_ref().map_or("", |owner| owner.text.as_str());
     quote! {
         {
-            let mut spec = #runtime::Spec::new(#name, #scope);
+            let mut spec = #runtime::spec(#name, #scope);
             #(#fields)*
             spec
         }
     }
 }
 
-fn duration_value(duration: Duration) -> TokenStream {
+fn duration_value(duration: Duration, runtime: &TokenStream) -> TokenStream {
     let milliseconds = duration.as_millis();
     if milliseconds.is_multiple_of(1000) {
         let seconds = Literal::u64_unsuffixed(duration.as_secs());
-        quote!(::core::time::Duration::from_secs(#seconds))
+        quote!(#runtime::seconds(#seconds))
     } else {
         let milliseconds = Literal::u128_unsuffixed(milliseconds);
-        quote!(::core::time::Duration::from_millis(#milliseconds))
+        quote!(#runtime::milliseconds(#milliseconds))
     }
 }

@@ -1,11 +1,14 @@
 //! What generated code names. Not part of the public API.
 
+use std::time::Duration;
+
 use axum::extract::{FromRequest, FromRequestParts};
 
 pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
 
 pub use crate::call::{AllParts, Answer, Call, HasIdempotency, Split};
+pub use crate::capability::{EffectFree, check, field};
 pub use crate::operation::{
     ConnectionOf, Errors, Expired, InFlight, KeyRequirement, KeySpace, Operation, Spec,
 };
@@ -20,6 +23,24 @@ pub use crate::tx::Handle;
 /// Runs an operation. A function: where its operation is faulty, a method would be an error too.
 pub fn run<O: Operation>(call: Call<O::Handle, O::Args>) -> impl Future<Output = Answer<O>> + Send {
     call.run::<O>()
+}
+
+/// The specification of a handler whose attribute says nothing but its scope.
+#[must_use]
+pub const fn spec(name: &'static str, scope: &'static str) -> Spec {
+    Spec::new(name, scope)
+}
+
+/// A duration of the attribute.
+#[must_use]
+pub const fn seconds(seconds: u64) -> Option<Duration> {
+    Some(Duration::from_secs(seconds))
+}
+
+/// A duration of the attribute that is no whole number of seconds.
+#[must_use]
+pub const fn milliseconds(milliseconds: u64) -> Option<Duration> {
+    Some(Duration::from_millis(milliseconds))
 }
 
 /// Turns the answer of an `authorize` function into the refusal.

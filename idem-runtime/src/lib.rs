@@ -159,6 +159,7 @@ mod accept;
 mod atomic;
 mod backend;
 mod call;
+pub mod capability;
 mod cipher;
 mod detach;
 mod digest;
@@ -185,6 +186,7 @@ mod unprotected;
 
 pub use backend::{Backend, Isolation};
 pub use call::IdempotentHandler;
+pub use capability::{AssertEffectFree, EffectFree, External};
 pub use cipher::{CipherError, PayloadCipher};
 pub use guard::{guard, record_acquire};
 pub use idem_macros::*;

@@ -256,7 +256,7 @@ fn a_raw_name_is_given_without_its_prefix() {
         "async fn r#move(tx: &mut Tx<Postgres>, r#type: Account, body: Bytes) {}",
     );
     assert!(
-        expanded.contains(r#"Spec::new("move", "type")"#),
+        expanded.contains(r#"spec("move", "type")"#),
         "{expanded}"
     );
     assert!(expanded.contains("let r#type = &prefix.0;"), "{expanded}");

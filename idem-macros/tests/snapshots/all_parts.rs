@@ -20,7 +20,7 @@ async fn close(
         type Args = ::idem_runtime::__private::AllParts<(Path<Uuid>, Account)>;
         type Output = ();
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("close", "id");
+            let mut spec = ::idem_runtime::__private::spec("close", "id");
             spec.function = ::core::concat!(::core::module_path!(), "::close");
             spec
         };
@@ -54,6 +54,10 @@ async fn close(
             }
         }
     }
+    let _ = || {
+        ::idem_runtime::__private::check::<Path<Uuid>>().takes::<Path<Uuid>>();
+        ::idem_runtime::__private::check::<Account>().takes::<Account>();
+    };
     ::idem_runtime::__private::assert_store::<AppState, Tx<MySql>>();
     ::idem_runtime::__private::assert_parts::<Path<Uuid>, AppState>();
     ::idem_runtime::__private::assert_parts::<Account, AppState>();

@@ -29,7 +29,7 @@ async fn create(
         type Args = (Account, State<Audit>, Json<New>);
         type Output = StatusCode;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -52,6 +52,11 @@ async fn create(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
+    let _ = || {
+        ::idem_runtime::__private::check::<Account>().takes::<Account>();
+        ::idem_runtime::__private::check::<State<Audit>>().takes::<State<Audit>>();
+        ::idem_runtime::__private::check::<Json<New>>().takes::<Json<New>>();
+    };
     ::idem_runtime::__private::run::<CreateOperation>(call).await
 }
 #[cfg(not(feature = "audit"))]
@@ -81,7 +86,7 @@ async fn create(
         type Args = (Account, Json<New>);
         type Output = StatusCode;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -104,5 +109,9 @@ async fn create(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
+    let _ = || {
+        ::idem_runtime::__private::check::<Account>().takes::<Account>();
+        ::idem_runtime::__private::check::<Json<New>>().takes::<Json<New>>();
+    };
     ::idem_runtime::__private::run::<CreateOperation>(call).await
 }

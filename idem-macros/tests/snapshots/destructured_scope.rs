@@ -25,7 +25,7 @@ async fn transfer(
         type Args = (State<Fees>, Token, Json<Transfer>);
         type Output = Json<Receipt>;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new(
+            let mut spec = ::idem_runtime::__private::spec(
                 "transfer",
                 "claims.tenant.0",
             );
@@ -51,5 +51,10 @@ async fn transfer(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
+    let _ = || {
+        ::idem_runtime::__private::check::<State<Fees>>().takes::<State<Fees>>();
+        ::idem_runtime::__private::check::<Token>().takes::<Token>();
+        ::idem_runtime::__private::check::<Json<Transfer>>().takes::<Json<Transfer>>();
+    };
     ::idem_runtime::__private::run::<TransferOperation>(call).await
 }

@@ -43,7 +43,7 @@ where
         type Args = (Account, State<Arc<R>>, Json<[New; N]>);
         type Output = Result<Json<R::Row>, R::Error>;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -66,5 +66,10 @@ where
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
+    let _ = || {
+        ::idem_runtime::__private::check::<Account>().takes::<Account>();
+        ::idem_runtime::__private::check::<State<Arc<R>>>().takes::<State<Arc<R>>>();
+        ::idem_runtime::__private::check::<Json<[New; N]>>().takes::<Json<[New; N]>>();
+    };
     ::idem_runtime::__private::run::<CreateOperation<R, N>>(call).await
 }

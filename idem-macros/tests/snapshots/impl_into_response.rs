@@ -21,7 +21,7 @@ async fn create(
         type Args = (Account, Bytes);
         type Output = ::idem_runtime::__private::Settled;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -52,5 +52,9 @@ async fn create(
             out
         }
     }
+    let _ = || {
+        ::idem_runtime::__private::check::<Account>().takes::<Account>();
+        ::idem_runtime::__private::check::<Bytes>().takes::<Bytes>();
+    };
     ::idem_runtime::__private::run::<CreateOperation>(call).await
 }

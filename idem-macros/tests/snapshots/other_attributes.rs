@@ -25,7 +25,7 @@ async fn create(
         type Args = ::idem_runtime::__private::AllParts<(Account,)>;
         type Output = StatusCode;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -48,5 +48,8 @@ async fn create(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
+    let _ = || {
+        ::idem_runtime::__private::check::<Account>().takes::<Account>();
+    };
     ::idem_runtime::__private::run::<CreateOperation>(call).await
 }

@@ -27,14 +27,9 @@ pub async fn create_order(
         type Args = (Account, State<Pricing>, Json<NewOrder>);
         type Output = Result<(StatusCode, Json<Order>), ApiError>;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new(
-                "create_order",
-                "account",
-            );
+            let mut spec = ::idem_runtime::__private::spec("create_order", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create_order");
-            spec.ttl = ::core::option::Option::Some(
-                ::core::time::Duration::from_secs(172800),
-            );
+            spec.ttl = ::idem_runtime::__private::seconds(172800);
             spec
         };
         fn scope(
@@ -56,5 +51,10 @@ pub async fn create_order(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
+    let _ = || {
+        ::idem_runtime::__private::check::<Account>().takes::<Account>();
+        ::idem_runtime::__private::check::<State<Pricing>>().takes::<State<Pricing>>();
+        ::idem_runtime::__private::check::<Json<NewOrder>>().takes::<Json<NewOrder>>();
+    };
     ::idem_runtime::__private::run::<CreateOrderOperation>(call).await
 }

@@ -1,0 +1,89 @@
+//! What other crates offer, each behind the feature of its name.
+
+#[cfg(any(
+    feature = "axum-extra",
+    feature = "chrono",
+    feature = "rust_decimal",
+    feature = "time"
+))]
+use super::effect_free;
+
+#[cfg(feature = "chrono")]
+mod dates {
+    use chrono::{
+        DateTime, Days, FixedOffset, Month, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta,
+        TimeZone, Utc, Weekday,
+    };
+
+    use super::effect_free;
+    use crate::capability::EffectFree;
+
+    effect_free!(
+        Days,
+        FixedOffset,
+        Month,
+        Months,
+        NaiveDate,
+        NaiveDateTime,
+        NaiveTime,
+        TimeDelta,
+        Utc,
+        Weekday,
+    );
+    impl<Z: TimeZone<Offset: EffectFree> + EffectFree> EffectFree for DateTime<Z> {}
+}
+
+#[cfg(feature = "time")]
+effect_free!(
+    time::Date,
+    time::Duration,
+    time::Month,
+    time::OffsetDateTime,
+    time::PrimitiveDateTime,
+    time::Time,
+    time::UtcDateTime,
+    time::UtcOffset,
+    time::Weekday,
+);
+
+#[cfg(feature = "rust_decimal")]
+effect_free!(rust_decimal::Decimal);
+
+#[cfg(feature = "axum-extra")]
+mod extractors {
+    use axum_extra::TypedHeader;
+    use axum_extra::extract::{
+        Cached, CookieJar, Form, PrivateCookieJar, Query, SignedCookieJar, WithRejection, cookie,
+    };
+    use axum_extra::headers::Header;
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+
+    use super::effect_free;
+    use crate::capability::EffectFree;
+    use crate::capability::request::{Data, RequestData};
+
+    effect_free!(
+        CookieJar,
+        cookie::Cookie<'_>,
+        cookie::Key,
+        axum_extra::extract::QueryRejection,
+        axum_extra::extract::FormRejection,
+        axum_extra::typed_header::TypedHeaderRejection,
+    );
+    #[diagnostic::do_not_recommend]
+    impl<K> EffectFree for PrivateCookieJar<K> {}
+    #[diagnostic::do_not_recommend]
+    impl<K> EffectFree for SignedCookieJar<K> {}
+
+    impl<T: EffectFree> EffectFree for Cached<T> {}
+    impl<T: RequestData> RequestData for Cached<T> {}
+    impl<T: EffectFree, R> EffectFree for WithRejection<T, R> {}
+    impl<T: RequestData, R> RequestData for WithRejection<T, R> {}
+    impl<T: EffectFree> EffectFree for TypedHeader<T> {}
+    // as data that serde made: from the request alone
+    impl<T: Header + UnwindSafe + RefUnwindSafe> RequestData for TypedHeader<T> {}
+    impl<T: EffectFree> EffectFree for Form<T> {}
+    impl<T: Data> RequestData for Form<T> {}
+    impl<T: EffectFree> EffectFree for Query<T> {}
+    impl<T: Data> RequestData for Query<T> {}
+}
