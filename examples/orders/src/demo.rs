@@ -264,6 +264,7 @@ async fn create_and_rest(
 }
 
 /// Whether a request asks to rest.
+#[derive(EffectFree)]
 struct Rest(bool);
 
 impl<S: Send + Sync> FromRequestParts<S> for Rest {

@@ -255,10 +255,7 @@ fn a_raw_name_is_given_without_its_prefix() {
         r#"scope = "type""#,
         "async fn r#move(tx: &mut Tx<Postgres>, r#type: Account, body: Bytes) {}",
     );
-    assert!(
-        expanded.contains(r#"spec("move", "type")"#),
-        "{expanded}"
-    );
+    assert!(expanded.contains(r#"spec("move", "type")"#), "{expanded}");
     assert!(expanded.contains("let r#type = &prefix.0;"), "{expanded}");
     assert!(expanded.contains("ScopeKey::of(r#type)"), "{expanded}");
 }

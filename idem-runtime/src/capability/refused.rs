@@ -3,7 +3,7 @@
 //! A type is `EffectFree` under a condition that never holds, and rustc speaks of the condition. Its `Self`
 //! is a marker, as the message of the type itself would be `EffectFree`'s.
 
-use std::sync::{self, atomic};
+use std::sync;
 
 use axum::extract::Request;
 use http::Extensions;
@@ -117,17 +117,6 @@ refused!(
     [T: ?Sized] std::cell::Cell<T>,
     [T: ?Sized] std::cell::RefCell<T>,
     [T] std::cell::OnceCell<T>,
-    [] atomic::AtomicBool,
-    [] atomic::AtomicU8,
-    [] atomic::AtomicU16,
-    [] atomic::AtomicU32,
-    [] atomic::AtomicU64,
-    [] atomic::AtomicUsize,
-    [] atomic::AtomicI8,
-    [] atomic::AtomicI16,
-    [] atomic::AtomicI32,
-    [] atomic::AtomicI64,
-    [] atomic::AtomicIsize,
 );
 
 refused!(
