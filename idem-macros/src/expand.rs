@@ -30,7 +30,6 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
     let output = output_type(model, &runtime);
     let hidden = hidden_type(model);
     let implementation = implementation(model, &runtime, &args, &output);
-    let effects = effect_checks(model);
     let checks = state_checks(model, &runtime);
     let list = arguments_list(model);
     let call = local("call", name, list);
@@ -54,7 +53,6 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
             #signature #body
             #hidden
             #implementation
-            #effects
             #checks
             #run
         }
@@ -226,11 +224,13 @@ fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
         }
         Output::Named(_) | Output::Unit => future,
     };
+    let effects = effect_checks(model);
     quote_spanned! {place=>
         fn call<'t>(
             #tx: &'t mut Self::Handle,
             #args: Self::Args,
         ) -> impl ::core::future::Future<Output = Self::Output> + ::core::marker::Send + 't {
+            #effects
             #body
         }
     }
@@ -277,15 +277,15 @@ fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     })
 }
 
-/// Each argument is `EffectFree`, and is blamed by itself. In a closure that is never called, so that there is
-/// nothing to generate code for.
+/// Each argument is `EffectFree`, and is blamed by itself. Inside the operation: there, generics of an outer `impl`
+/// are an error of their own.
 fn effect_checks(model: &Model) -> TokenStream {
     let checks = model.arguments.iter().map(|ty| {
         let place = at(ty.span());
         let runtime = model.runtime.private_at(place);
-        quote_spanned!(place=> #runtime::check::<#ty>().takes::<#ty>();)
+        quote_spanned!(place=> #runtime::vet::<#ty>().takes::<#ty>();)
     });
-    quote!(let _ = || { #(#checks)* };)
+    quote!(#(#checks)*)
 }
 
 /// With `state = ..`, each argument is checked by itself, and so blamed by itself.

@@ -8,7 +8,7 @@ pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
 
 pub use crate::call::{AllParts, Answer, Call, HasIdempotency, Split};
-pub use crate::capability::{EffectFree, check, field};
+pub use crate::capability::{EffectFree, field, vet};
 pub use crate::operation::{
     ConnectionOf, Errors, Expired, InFlight, KeyRequirement, KeySpace, Operation, Spec,
 };

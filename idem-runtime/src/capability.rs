@@ -48,8 +48,9 @@ mod standard;
 use std::fmt;
 use std::ops::Deref;
 
-pub use check::{check, field};
+pub use check::{field, vet};
 pub use external::External;
+pub use refused::{AtomicHandler, MayActThrough, MayChange, MaySearch, MayWriteThrough};
 
 /// Holding a value of this type gives no way to leave an effect outside the handler's transaction.
 ///

@@ -36,6 +36,8 @@ async fn close(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Path<Uuid>>().takes::<Path<Uuid>>();
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
             close(tx, args.0.0, args.0.1)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
@@ -54,10 +56,6 @@ async fn close(
             }
         }
     }
-    let _ = || {
-        ::idem_runtime::__private::check::<Path<Uuid>>().takes::<Path<Uuid>>();
-        ::idem_runtime::__private::check::<Account>().takes::<Account>();
-    };
     ::idem_runtime::__private::assert_store::<AppState, Tx<MySql>>();
     ::idem_runtime::__private::assert_parts::<Path<Uuid>, AppState>();
     ::idem_runtime::__private::assert_parts::<Account, AppState>();

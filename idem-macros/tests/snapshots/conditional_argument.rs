@@ -45,6 +45,9 @@ async fn create(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<State<Audit>>().takes::<State<Audit>>();
+            ::idem_runtime::__private::vet::<Json<New>>().takes::<Json<New>>();
             create(tx, args.0, args.1, args.2)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
@@ -52,11 +55,6 @@ async fn create(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    let _ = || {
-        ::idem_runtime::__private::check::<Account>().takes::<Account>();
-        ::idem_runtime::__private::check::<State<Audit>>().takes::<State<Audit>>();
-        ::idem_runtime::__private::check::<Json<New>>().takes::<Json<New>>();
-    };
     ::idem_runtime::__private::run::<CreateOperation>(call).await
 }
 #[cfg(not(feature = "audit"))]
@@ -102,6 +100,8 @@ async fn create(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<Json<New>>().takes::<Json<New>>();
             create(tx, args.0, args.1)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
@@ -109,9 +109,5 @@ async fn create(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    let _ = || {
-        ::idem_runtime::__private::check::<Account>().takes::<Account>();
-        ::idem_runtime::__private::check::<Json<New>>().takes::<Json<New>>();
-    };
     ::idem_runtime::__private::run::<CreateOperation>(call).await
 }

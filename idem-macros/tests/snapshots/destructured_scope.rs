@@ -44,6 +44,9 @@ async fn transfer(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<State<Fees>>().takes::<State<Fees>>();
+            ::idem_runtime::__private::vet::<Token>().takes::<Token>();
+            ::idem_runtime::__private::vet::<Json<Transfer>>().takes::<Json<Transfer>>();
             transfer(args.0, args.1, tx, args.2)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
@@ -51,10 +54,5 @@ async fn transfer(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    let _ = || {
-        ::idem_runtime::__private::check::<State<Fees>>().takes::<State<Fees>>();
-        ::idem_runtime::__private::check::<Token>().takes::<Token>();
-        ::idem_runtime::__private::check::<Json<Transfer>>().takes::<Json<Transfer>>();
-    };
     ::idem_runtime::__private::run::<TransferOperation>(call).await
 }

@@ -62,6 +62,9 @@ pub async fn create_order(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::shop::idem::__private::vet::<Account>().takes::<Account>();
+            ::shop::idem::__private::vet::<State<Pricing>>().takes::<State<Pricing>>();
+            ::shop::idem::__private::vet::<Json<NewOrder>>().takes::<Json<NewOrder>>();
             create_order(tx, args.0, args.1, args.2)
         }
         fn settle(out: Self::Output) -> ::shop::idem::__private::Settled {
@@ -95,11 +98,6 @@ pub async fn create_order(
             }
         }
     }
-    let _ = || {
-        ::shop::idem::__private::check::<Account>().takes::<Account>();
-        ::shop::idem::__private::check::<State<Pricing>>().takes::<State<Pricing>>();
-        ::shop::idem::__private::check::<Json<NewOrder>>().takes::<Json<NewOrder>>();
-    };
     ::shop::idem::__private::assert_store::<AppState<Live, Metrics>, Tx<Postgres>>();
     ::shop::idem::__private::assert_parts::<Account, AppState<Live, Metrics>>();
     ::shop::idem::__private::assert_parts::<State<Pricing>, AppState<Live, Metrics>>();

@@ -59,6 +59,9 @@ where
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<State<Arc<R>>>().takes::<State<Arc<R>>>();
+            ::idem_runtime::__private::vet::<Json<[New; N]>>().takes::<Json<[New; N]>>();
             create::<R, N>(tx, args.0, args.1, args.2)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
@@ -66,10 +69,5 @@ where
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    let _ = || {
-        ::idem_runtime::__private::check::<Account>().takes::<Account>();
-        ::idem_runtime::__private::check::<State<Arc<R>>>().takes::<State<Arc<R>>>();
-        ::idem_runtime::__private::check::<Json<[New; N]>>().takes::<Json<[New; N]>>();
-    };
     ::idem_runtime::__private::run::<CreateOperation<R, N>>(call).await
 }

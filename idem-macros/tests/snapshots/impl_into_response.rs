@@ -37,6 +37,8 @@ async fn create(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<Bytes>().takes::<Bytes>();
             let run = ::idem_runtime::__private::require_send(
                 create(tx, args.0, args.1),
             );
@@ -52,9 +54,5 @@ async fn create(
             out
         }
     }
-    let _ = || {
-        ::idem_runtime::__private::check::<Account>().takes::<Account>();
-        ::idem_runtime::__private::check::<Bytes>().takes::<Bytes>();
-    };
     ::idem_runtime::__private::run::<CreateOperation>(call).await
 }

@@ -41,6 +41,7 @@ async fn create(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
             create(tx, args.0.0)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
@@ -48,8 +49,5 @@ async fn create(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    let _ = || {
-        ::idem_runtime::__private::check::<Account>().takes::<Account>();
-    };
     ::idem_runtime::__private::run::<CreateOperation>(call).await
 }

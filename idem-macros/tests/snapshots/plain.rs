@@ -44,6 +44,9 @@ pub async fn create_order(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<State<Pricing>>().takes::<State<Pricing>>();
+            ::idem_runtime::__private::vet::<Json<NewOrder>>().takes::<Json<NewOrder>>();
             create_order(tx, args.0, args.1, args.2)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
@@ -51,10 +54,5 @@ pub async fn create_order(
             (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
         }
     }
-    let _ = || {
-        ::idem_runtime::__private::check::<Account>().takes::<Account>();
-        ::idem_runtime::__private::check::<State<Pricing>>().takes::<State<Pricing>>();
-        ::idem_runtime::__private::check::<Json<NewOrder>>().takes::<Json<NewOrder>>();
-    };
     ::idem_runtime::__private::run::<CreateOrderOperation>(call).await
 }

@@ -25,7 +25,7 @@ pub struct Handler<T>(PhantomData<fn() -> T>);
 
 /// Starts the check of an argument of this type.
 #[must_use]
-pub const fn check<T>() -> Argument<T> {
+pub const fn vet<T>() -> Argument<T> {
     Argument(ReadFromRequest(Handler(PhantomData)))
 }
 
@@ -35,8 +35,12 @@ impl<T: EffectFree> Argument<T> {
 }
 
 impl<T: RequestData> ReadFromRequest<T> {
-    /// Accepted.
-    pub const fn takes<U>(&self) {}
+    /// Accepted, if what it is when it could not be read is, too.
+    pub const fn takes<U>(&self)
+    where
+        T::Rejection: EffectFree,
+    {
+    }
 }
 
 impl<T> Handler<T> {

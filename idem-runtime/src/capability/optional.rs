@@ -56,6 +56,7 @@ mod extractors {
         Cached, CookieJar, Form, PrivateCookieJar, Query, SignedCookieJar, WithRejection, cookie,
     };
     use axum_extra::headers::Header;
+    use std::convert::Infallible;
     use std::panic::{RefUnwindSafe, UnwindSafe};
 
     use super::effect_free;
@@ -76,14 +77,24 @@ mod extractors {
     impl<K> EffectFree for SignedCookieJar<K> {}
 
     impl<T: EffectFree> EffectFree for Cached<T> {}
-    impl<T: RequestData> RequestData for Cached<T> {}
+    impl<T: RequestData> RequestData for Cached<T> {
+        type Rejection = T::Rejection;
+    }
     impl<T: EffectFree, R> EffectFree for WithRejection<T, R> {}
-    impl<T: RequestData, R> RequestData for WithRejection<T, R> {}
+    impl<T: RequestData, R> RequestData for WithRejection<T, R> {
+        type Rejection = T::Rejection;
+    }
     impl<T: EffectFree> EffectFree for TypedHeader<T> {}
     // as data that serde made: from the request alone
-    impl<T: Header + UnwindSafe + RefUnwindSafe> RequestData for TypedHeader<T> {}
+    impl<T: Header + UnwindSafe + RefUnwindSafe> RequestData for TypedHeader<T> {
+        type Rejection = Infallible;
+    }
     impl<T: EffectFree> EffectFree for Form<T> {}
-    impl<T: Data> RequestData for Form<T> {}
+    impl<T: Data> RequestData for Form<T> {
+        type Rejection = Infallible;
+    }
     impl<T: EffectFree> EffectFree for Query<T> {}
-    impl<T: Data> RequestData for Query<T> {}
+    impl<T: Data> RequestData for Query<T> {
+        type Rejection = Infallible;
+    }
 }

@@ -1,7 +1,8 @@
 //! Refusals with a reason of their own.
 //!
 //! A type is `EffectFree` under a condition that never holds, and rustc speaks of the condition. Its `Self`
-//! is a marker, as the message of the type itself would be `EffectFree`'s.
+//! is a marker, as the message of the type itself would be `EffectFree`'s. A
+//! condition without parameters would be an error where it stands, hence `for<'never>`.
 
 use std::sync;
 
@@ -54,74 +55,111 @@ pub trait MayChange<Handle: ?Sized> {}
 )]
 pub trait MaySearch<Handle: ?Sized> {}
 
-macro_rules! refused {
-    ($reason:ident: $([$($parameters:tt)*] $ty:ty),* $(,)?) => {
-        $(
-            // `for`: a condition without parameters is an error where it stands, but for a lifetime
-            impl<$($parameters)*> EffectFree for $ty where for<'never> AtomicHandler: $reason<$ty> {}
-        )*
-    };
+impl<DB: Database> EffectFree for sqlx::Pool<DB> where AtomicHandler: MayWriteThrough<Self> {}
+impl<DB: Database> EffectFree for sqlx::pool::PoolConnection<DB> where
+    AtomicHandler: MayWriteThrough<Self>
+{
+}
+impl<'t, DB: Database> EffectFree for sqlx::Transaction<'t, DB> where
+    AtomicHandler: MayWriteThrough<Self>
+{
+}
+impl<DB: Database> EffectFree for sqlx::pool::PoolOptions<DB> where
+    AtomicHandler: MayWriteThrough<Self>
+{
+}
+impl<DB: crate::Backend> EffectFree for crate::Idempotency<DB> where
+    AtomicHandler: MayWriteThrough<Self>
+{
 }
 
-refused!(
-    MayWriteThrough:
-    [DB: Database] sqlx::Pool<DB>,
-    [DB: Database] sqlx::pool::PoolConnection<DB>,
-    ['t, DB: Database] sqlx::Transaction<'t, DB>,
-    [DB: Database] sqlx::pool::PoolOptions<DB>,
-    [DB: crate::Backend] crate::Idempotency<DB>,
-);
 #[cfg(feature = "postgres")]
-refused!(
-    MayWriteThrough:
-    [] sqlx::PgConnection,
-    [] sqlx::postgres::PgListener,
-);
+impl EffectFree for sqlx::PgConnection where
+    for<'never> AtomicHandler: MayWriteThrough<sqlx::PgConnection>
+{
+}
+#[cfg(feature = "postgres")]
+impl EffectFree for sqlx::postgres::PgListener where
+    for<'never> AtomicHandler: MayWriteThrough<sqlx::postgres::PgListener>
+{
+}
+
 #[cfg(feature = "sqlite")]
-refused!(MayWriteThrough: [] sqlx::SqliteConnection);
+impl EffectFree for sqlx::SqliteConnection where
+    for<'never> AtomicHandler: MayWriteThrough<sqlx::SqliteConnection>
+{
+}
+
 #[cfg(feature = "mysql")]
-refused!(MayWriteThrough: [] sqlx::MySqlConnection);
+impl EffectFree for sqlx::MySqlConnection where
+    for<'never> AtomicHandler: MayWriteThrough<sqlx::MySqlConnection>
+{
+}
 
-refused!(
-    MayActThrough:
-    [T] sync::mpsc::Sender<T>,
-    [T] sync::mpsc::SyncSender<T>,
-    [T] tokio_sync::broadcast::Sender<T>,
-    [T] tokio_sync::mpsc::Sender<T>,
-    [T] tokio_sync::mpsc::UnboundedSender<T>,
-    [T] tokio_sync::oneshot::Sender<T>,
-    [T] tokio_sync::watch::Sender<T>,
-    [] tokio::runtime::Handle,
-    [] tokio::runtime::Runtime,
-    [T] tokio::task::JoinSet<T>,
-    [] tokio_util::task::TaskTracker,
-    [] std::fs::File,
-    [] std::net::TcpListener,
-    [] std::net::TcpStream,
-    [] std::net::UdpSocket,
-    [] tokio::net::TcpListener,
-    [] tokio::net::TcpStream,
-    [] tokio::net::UdpSocket,
-    [] std::process::Child,
-    [] std::process::Command,
-);
+impl<T> EffectFree for sync::mpsc::Sender<T> where AtomicHandler: MayActThrough<Self> {}
+impl<T> EffectFree for sync::mpsc::SyncSender<T> where AtomicHandler: MayActThrough<Self> {}
+impl<T> EffectFree for tokio_sync::broadcast::Sender<T> where AtomicHandler: MayActThrough<Self> {}
+impl<T> EffectFree for tokio_sync::mpsc::Sender<T> where AtomicHandler: MayActThrough<Self> {}
+impl<T> EffectFree for tokio_sync::mpsc::UnboundedSender<T> where AtomicHandler: MayActThrough<Self> {}
+impl<T> EffectFree for tokio_sync::oneshot::Sender<T> where AtomicHandler: MayActThrough<Self> {}
+impl<T> EffectFree for tokio_sync::watch::Sender<T> where AtomicHandler: MayActThrough<Self> {}
+impl EffectFree for tokio::runtime::Handle where
+    for<'never> AtomicHandler: MayActThrough<tokio::runtime::Handle>
+{
+}
+impl EffectFree for tokio::runtime::Runtime where
+    for<'never> AtomicHandler: MayActThrough<tokio::runtime::Runtime>
+{
+}
+impl<T> EffectFree for tokio::task::JoinSet<T> where AtomicHandler: MayActThrough<Self> {}
+impl EffectFree for tokio_util::task::TaskTracker where
+    for<'never> AtomicHandler: MayActThrough<tokio_util::task::TaskTracker>
+{
+}
+impl EffectFree for std::fs::File where for<'never> AtomicHandler: MayActThrough<std::fs::File> {}
+impl EffectFree for std::net::TcpListener where
+    for<'never> AtomicHandler: MayActThrough<std::net::TcpListener>
+{
+}
+impl EffectFree for std::net::TcpStream where
+    for<'never> AtomicHandler: MayActThrough<std::net::TcpStream>
+{
+}
+impl EffectFree for std::net::UdpSocket where
+    for<'never> AtomicHandler: MayActThrough<std::net::UdpSocket>
+{
+}
+impl EffectFree for tokio::net::TcpListener where
+    for<'never> AtomicHandler: MayActThrough<tokio::net::TcpListener>
+{
+}
+impl EffectFree for tokio::net::TcpStream where
+    for<'never> AtomicHandler: MayActThrough<tokio::net::TcpStream>
+{
+}
+impl EffectFree for tokio::net::UdpSocket where
+    for<'never> AtomicHandler: MayActThrough<tokio::net::UdpSocket>
+{
+}
+impl EffectFree for std::process::Child where
+    for<'never> AtomicHandler: MayActThrough<std::process::Child>
+{
+}
+impl EffectFree for std::process::Command where
+    for<'never> AtomicHandler: MayActThrough<std::process::Command>
+{
+}
 
-refused!(
-    MayChange:
-    [T: ?Sized] sync::Mutex<T>,
-    [T: ?Sized] sync::RwLock<T>,
-    [T] sync::OnceLock<T>,
-    [T: ?Sized] tokio_sync::Mutex<T>,
-    [T: ?Sized] tokio_sync::RwLock<T>,
-    [T] tokio_sync::OnceCell<T>,
-    [T: ?Sized] std::cell::Cell<T>,
-    [T: ?Sized] std::cell::RefCell<T>,
-    [T] std::cell::OnceCell<T>,
-);
+impl<T: ?Sized> EffectFree for sync::Mutex<T> where AtomicHandler: MayChange<Self> {}
+impl<T: ?Sized> EffectFree for sync::RwLock<T> where AtomicHandler: MayChange<Self> {}
+impl<T> EffectFree for sync::OnceLock<T> where AtomicHandler: MayChange<Self> {}
+impl<T: ?Sized> EffectFree for tokio_sync::Mutex<T> where AtomicHandler: MayChange<Self> {}
+impl<T: ?Sized> EffectFree for tokio_sync::RwLock<T> where AtomicHandler: MayChange<Self> {}
+impl<T> EffectFree for tokio_sync::OnceCell<T> where AtomicHandler: MayChange<Self> {}
+impl<T: ?Sized> EffectFree for std::cell::Cell<T> where AtomicHandler: MayChange<Self> {}
+impl<T: ?Sized> EffectFree for std::cell::RefCell<T> where AtomicHandler: MayChange<Self> {}
+impl<T> EffectFree for std::cell::OnceCell<T> where AtomicHandler: MayChange<Self> {}
 
-refused!(
-    MaySearch:
-    [] Request,
-    [] Parts,
-    [] Extensions,
-);
+impl EffectFree for Request where for<'never> AtomicHandler: MaySearch<Request> {}
+impl EffectFree for Parts where for<'never> AtomicHandler: MaySearch<Parts> {}
+impl EffectFree for Extensions where for<'never> AtomicHandler: MaySearch<Extensions> {}

@@ -83,30 +83,21 @@ effect_free!(
     NonZero<isize>,
 );
 
-/// Types with one parameter that are what they hold.
-macro_rules! holds {
-    ($($ty:ident),* $(,)?) => {
-        $(impl<T: EffectFree> EffectFree for $ty<T> {})*
-    };
-}
-
-holds!(
-    Option,
-    Vec,
-    VecDeque,
-    LinkedList,
-    BinaryHeap,
-    BTreeSet,
-    Bound,
-    Range,
-    RangeFrom,
-    RangeInclusive,
-    RangeTo,
-    RangeToInclusive,
-    Saturating,
-    Wrapping,
-);
-
+// what holds a value is what the value is
+impl<T: EffectFree> EffectFree for Option<T> {}
+impl<T: EffectFree> EffectFree for Vec<T> {}
+impl<T: EffectFree> EffectFree for VecDeque<T> {}
+impl<T: EffectFree> EffectFree for LinkedList<T> {}
+impl<T: EffectFree> EffectFree for BinaryHeap<T> {}
+impl<T: EffectFree> EffectFree for BTreeSet<T> {}
+impl<T: EffectFree> EffectFree for Bound<T> {}
+impl<T: EffectFree> EffectFree for Range<T> {}
+impl<T: EffectFree> EffectFree for RangeFrom<T> {}
+impl<T: EffectFree> EffectFree for RangeInclusive<T> {}
+impl<T: EffectFree> EffectFree for RangeTo<T> {}
+impl<T: EffectFree> EffectFree for RangeToInclusive<T> {}
+impl<T: EffectFree> EffectFree for Saturating<T> {}
+impl<T: EffectFree> EffectFree for Wrapping<T> {}
 impl<T: EffectFree + ?Sized> EffectFree for &T {}
 impl<T: EffectFree + ?Sized> EffectFree for Box<T> {}
 impl<T: EffectFree + ?Sized> EffectFree for Arc<T> {}
