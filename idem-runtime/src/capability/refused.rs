@@ -156,9 +156,6 @@ impl<T> EffectFree for sync::OnceLock<T> where AtomicHandler: MayChange<Self> {}
 impl<T: ?Sized> EffectFree for tokio_sync::Mutex<T> where AtomicHandler: MayChange<Self> {}
 impl<T: ?Sized> EffectFree for tokio_sync::RwLock<T> where AtomicHandler: MayChange<Self> {}
 impl<T> EffectFree for tokio_sync::OnceCell<T> where AtomicHandler: MayChange<Self> {}
-impl<T: ?Sized> EffectFree for std::cell::Cell<T> where AtomicHandler: MayChange<Self> {}
-impl<T: ?Sized> EffectFree for std::cell::RefCell<T> where AtomicHandler: MayChange<Self> {}
-impl<T> EffectFree for std::cell::OnceCell<T> where AtomicHandler: MayChange<Self> {}
 
 impl EffectFree for Request where for<'never> AtomicHandler: MaySearch<Request> {}
 impl EffectFree for Parts where for<'never> AtomicHandler: MaySearch<Parts> {}

@@ -104,6 +104,10 @@ impl<T: EffectFree + ?Sized> EffectFree for Arc<T> {}
 impl<T: EffectFree + ?Sized> EffectFree for Rc<T> {}
 impl<T: EffectFree + ?Sized> EffectFree for std::sync::Weak<T> {}
 impl<T: EffectFree + ?Sized> EffectFree for std::rc::Weak<T> {}
+// not `Sync`: no two requests share one
+impl<T: EffectFree + ?Sized> EffectFree for std::cell::Cell<T> {}
+impl<T: EffectFree + ?Sized> EffectFree for std::cell::RefCell<T> {}
+impl<T: EffectFree> EffectFree for std::cell::OnceCell<T> {}
 impl<T: EffectFree> EffectFree for Pin<T> {}
 impl<T: EffectFree> EffectFree for std::cmp::Reverse<T> {}
 impl<T: EffectFree> EffectFree for std::task::Poll<T> {}
