@@ -215,7 +215,7 @@ fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
         Output::Opaque(ty) => {
             let settle = settle(runtime, &out, ty.span());
             quote_spanned! {place=>
-                let #run = #runtime::require_send(#future);
+                let #run = #runtime::handler_future().must_be_send(#future);
                 async move {
                     let #out = #run.await;
                     #settle
@@ -292,7 +292,7 @@ fn effect_checks(model: &Model) -> TokenStream {
 fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let state = model.args.state.as_ref()?;
     let handle = &model.handle;
-    let store = quote_spanned!(at(state.span())=> #runtime::assert_store::<#state, #handle>(););
+    let store = quote_spanned!(at(state.span())=> #runtime::router_state().has_idempotency::<#state, #handle>(););
     let from_parts = if model.all_parts {
         model.arguments.len()
     } else {
@@ -301,9 +301,9 @@ fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let checks = model.arguments.iter().enumerate().map(|(index, ty)| {
         let place = at(ty.span());
         if index < from_parts {
-            quote_spanned!(place=> #runtime::assert_parts::<#ty, #state>();)
+            quote_spanned!(place=> #runtime::argument().reads_parts::<#ty, #state>();)
         } else {
-            quote_spanned!(place=> #runtime::assert_request::<#ty, #state, _>();)
+            quote_spanned!(place=> #runtime::argument().reads_request::<#ty, #state, _>();)
         }
     });
     Some(quote!(#store #(#checks)*))

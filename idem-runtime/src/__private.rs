@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use axum::extract::{FromRequest, FromRequestParts};
-
 pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
 
-pub use crate::call::{AllParts, Answer, Call, HasIdempotency, Split};
+pub use crate::bounds::{argument, handler_future, router_state};
+pub use crate::call::{AllParts, Answer, Call, Split};
 pub use crate::capability::{EffectFree, field, vet};
 pub use crate::operation::{
     ConnectionOf, Errors, Expired, InFlight, KeyRequirement, KeySpace, Operation, Spec,
@@ -47,17 +46,3 @@ pub const fn milliseconds(milliseconds: u64) -> Option<Duration> {
 pub fn authorized<E: IntoResponse>(checked: Result<(), E>) -> Result<(), Response> {
     checked.map_err(IntoResponse::into_response)
 }
-
-/// Names the user's function where its future is not `Send`.
-pub const fn require_send<F: Future + Send>(future: F) -> F {
-    future
-}
-
-/// Checks one argument against the state that the attribute names.
-pub const fn assert_parts<T: FromRequestParts<S>, S>() {}
-
-/// Checks the last argument against the state that the attribute names.
-pub const fn assert_request<T: FromRequest<S, M>, S, M>() {}
-
-/// Checks the state that the attribute names for the handler's own needs.
-pub const fn assert_store<S: HasIdempotency<H::Db>, H: Handle>() {}

@@ -161,6 +161,7 @@ pub mod __private;
 mod accept;
 mod atomic;
 mod backend;
+mod bounds;
 mod call;
 pub mod capability;
 mod cipher;

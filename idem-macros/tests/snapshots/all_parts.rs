@@ -56,8 +56,8 @@ async fn close(
             }
         }
     }
-    ::idem_runtime::__private::assert_store::<AppState, Tx<MySql>>();
-    ::idem_runtime::__private::assert_parts::<Path<Uuid>, AppState>();
-    ::idem_runtime::__private::assert_parts::<Account, AppState>();
+    ::idem_runtime::__private::router_state().has_idempotency::<AppState, Tx<MySql>>();
+    ::idem_runtime::__private::argument().reads_parts::<Path<Uuid>, AppState>();
+    ::idem_runtime::__private::argument().reads_parts::<Account, AppState>();
     ::idem_runtime::__private::run::<CloseOperation>(call).await
 }

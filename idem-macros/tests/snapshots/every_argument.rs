@@ -98,13 +98,13 @@ pub async fn create_order(
             }
         }
     }
-    ::shop::idem::__private::assert_store::<AppState<Live, Metrics>, Tx<Postgres>>();
-    ::shop::idem::__private::assert_parts::<Account, AppState<Live, Metrics>>();
-    ::shop::idem::__private::assert_parts::<State<Pricing>, AppState<Live, Metrics>>();
-    ::shop::idem::__private::assert_request::<
-        Json<NewOrder>,
-        AppState<Live, Metrics>,
-        _,
-    >();
+    ::shop::idem::__private::router_state()
+        .has_idempotency::<AppState<Live, Metrics>, Tx<Postgres>>();
+    ::shop::idem::__private::argument()
+        .reads_parts::<Account, AppState<Live, Metrics>>();
+    ::shop::idem::__private::argument()
+        .reads_parts::<State<Pricing>, AppState<Live, Metrics>>();
+    ::shop::idem::__private::argument()
+        .reads_request::<Json<NewOrder>, AppState<Live, Metrics>, _>();
     ::shop::idem::__private::run::<CreateOrderOperation>(call).await
 }

@@ -39,9 +39,8 @@ async fn create(
         > + ::core::marker::Send + 't {
             ::idem_runtime::__private::vet::<Account>().takes::<Account>();
             ::idem_runtime::__private::vet::<Bytes>().takes::<Bytes>();
-            let run = ::idem_runtime::__private::require_send(
-                create(tx, args.0, args.1),
-            );
+            let run = ::idem_runtime::__private::handler_future()
+                .must_be_send(create(tx, args.0, args.1));
             async move {
                 let out = run.await;
                 {

@@ -98,3 +98,46 @@ mod extractors {
         type Rejection = Infallible;
     }
 }
+
+#[cfg(all(
+    test,
+    feature = "axum-extra",
+    feature = "chrono",
+    feature = "rust_decimal",
+    feature = "time"
+))]
+mod tests {
+    use axum::Json;
+    use axum::extract::State;
+    use axum::extract::rejection::JsonRejection;
+    use axum_extra::TypedHeader;
+    use axum_extra::extract::{Cached, CookieJar, Form, PrivateCookieJar, Query, WithRejection};
+    use axum_extra::headers::{Authorization, UserAgent, authorization::Bearer};
+
+    use crate::capability::vet;
+
+    #[derive(serde::Deserialize)]
+    struct Page {
+        #[allow(dead_code, reason = "read by serde")]
+        size: u32,
+    }
+
+    /// That it compiles is the test.
+    #[test]
+    fn types_of_other_crates_pass() {
+        vet::<State<chrono::DateTime<chrono::Utc>>>()
+            .takes::<State<chrono::DateTime<chrono::Utc>>>();
+        vet::<State<time::OffsetDateTime>>().takes::<State<time::OffsetDateTime>>();
+        vet::<State<rust_decimal::Decimal>>().takes::<State<rust_decimal::Decimal>>();
+        vet::<CookieJar>().takes::<CookieJar>();
+        vet::<PrivateCookieJar>().takes::<PrivateCookieJar>();
+        vet::<TypedHeader<UserAgent>>().takes::<TypedHeader<UserAgent>>();
+        vet::<Option<TypedHeader<Authorization<Bearer>>>>()
+            .takes::<Option<TypedHeader<Authorization<Bearer>>>>();
+        vet::<Query<Page>>().takes::<Query<Page>>();
+        vet::<Form<Page>>().takes::<Form<Page>>();
+        vet::<Cached<CookieJar>>().takes::<Cached<CookieJar>>();
+        vet::<WithRejection<Json<Page>, JsonRejection>>()
+            .takes::<WithRejection<Json<Page>, JsonRejection>>();
+    }
+}

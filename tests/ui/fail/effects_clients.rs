@@ -7,8 +7,31 @@ use support::*;
 use axum::extract::Extension;
 use std::sync::Arc;
 
+// what clients of other crates look like from here
+mod redis {
+    pub struct Client;
+}
+mod lapin {
+    pub struct Channel;
+}
+mod async_nats {
+    pub struct Client;
+}
+mod aws_sdk_s3 {
+    pub struct Client;
+}
+
 #[idempotent(scope = "account")]
-async fn http(tx: &mut Tx<Sqlite>, account: Account, State(client): State<reqwest::Client>) -> StatusCode {
+async fn clients(
+    tx: &mut Tx<Sqlite>,
+    account: Account,
+    http: State<reqwest::Client>,
+    request: Extension<Arc<reqwest::RequestBuilder>>,
+    cache: State<redis::Client>,
+    queue: State<lapin::Channel>,
+    messages: State<async_nats::Client>,
+    storage: State<aws_sdk_s3::Client>,
+) -> StatusCode {
     StatusCode::CREATED
 }
 
