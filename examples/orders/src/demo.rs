@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::routing::post;
 use axum::{Json, Router};
-use idem_runtime::{IdempotentHandler, Tx, idempotent};
+use idem_runtime::{EffectFree, IdempotentHandler, Tx, idempotent};
 use sqlx::Pool;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;

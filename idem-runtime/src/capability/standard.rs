@@ -127,7 +127,6 @@ impl<H> EffectFree for std::hash::BuildHasherDefault<H> {}
 macro_rules! tuples {
     ($($first:ident $($rest:ident)*)?) => {
         $(
-            #[diagnostic::do_not_recommend]
             impl<$first: EffectFree, $($rest: EffectFree),*> EffectFree for ($first, $($rest,)*) {}
             tuples!($($rest)*);
         )?
@@ -140,7 +139,6 @@ tuples!(A B C D E F G H I J K L M N O P);
 macro_rules! functions {
     ($($($argument:ident)*;)*) => {
         $(
-            #[diagnostic::do_not_recommend]
             impl<R: EffectFree, $($argument: EffectFree),*> EffectFree for fn($($argument),*) -> R {}
         )*
     };

@@ -46,6 +46,11 @@ async fn tuple(tx: &mut Tx<Postgres>, account: Account, (pool, path): (State<PgP
 }
 
 #[idempotent(scope = "account")]
+async fn pair(tx: &mut Tx<Postgres>, account: Account, State(both): State<(Pricing, PgPool)>) -> StatusCode {
+    StatusCode::CREATED
+}
+
+#[idempotent(scope = "account")]
 async fn shards(tx: &mut Tx<Postgres>, account: Account, State(shards): State<Arc<[Vec<PgPool>]>>) -> StatusCode {
     StatusCode::CREATED
 }
