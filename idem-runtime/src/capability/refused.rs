@@ -68,6 +68,7 @@ impl<DB: Database> EffectFree for sqlx::pool::PoolOptions<DB> where
     AtomicHandler: MayWriteThrough<Self>
 {
 }
+impl<DB: crate::Backend> EffectFree for crate::Tx<DB> where AtomicHandler: MayWriteThrough<Self> {}
 impl<DB: crate::Backend> EffectFree for crate::Idempotency<DB> where
     AtomicHandler: MayWriteThrough<Self>
 {
