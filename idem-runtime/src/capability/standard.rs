@@ -124,15 +124,21 @@ effect_free!(std::hash::RandomState);
 #[diagnostic::do_not_recommend]
 impl<H> EffectFree for std::hash::BuildHasherDefault<H> {}
 
-macro_rules! tuples {
-    ($($first:ident $($rest:ident)*)?) => {
-        $(
-            impl<$first: EffectFree, $($rest: EffectFree),*> EffectFree for ($first, $($rest,)*) {}
-            tuples!($($rest)*);
-        )?
+impl<A: EffectFree> EffectFree for (A,) {}
+impl<A: EffectFree, B: EffectFree> EffectFree for (A, B) {}
+impl<A: EffectFree, B: EffectFree, C: EffectFree> EffectFree for (A, B, C) {}
+impl<A: EffectFree, B: EffectFree, C: EffectFree, D: EffectFree> EffectFree for (A, B, C, D) {}
+
+/// Longer tuples, which would crowd rustc's lists of what is `EffectFree`.
+macro_rules! long_tuples {
+    ($($member:ident)*; $next:ident $($more:ident)*) => {
+        #[diagnostic::do_not_recommend]
+        impl<$($member: EffectFree,)* $next: EffectFree> EffectFree for ($($member,)* $next,) {}
+        long_tuples!($($member)* $next; $($more)*);
     };
+    ($($member:ident)*;) => {};
 }
-tuples!(A B C D E F G H I J K L M N O P);
+long_tuples!(A B C D; E F G H I J K L M N O P);
 
 /// A function pointer holds nothing. What it is given and what it returns must be harmless, or it would
 /// be a way to a handle; what it does by itself is that of any function that a handler calls.
