@@ -1,6 +1,7 @@
-//! What both derives share: where the runtime is, and bounds for generic types.
+//! What the derives share: where the runtime is, and bounds for generic types.
 
 pub(crate) mod disposition;
+pub(crate) mod effect_free;
 pub(crate) mod scope;
 
 use proc_macro2::{Ident, TokenStream, TokenTree};

@@ -215,7 +215,7 @@ fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
         Output::Opaque(ty) => {
             let settle = settle(runtime, &out, ty.span());
             quote_spanned! {place=>
-                let #run = #runtime::require_send(#future);
+                let #run = #runtime::handler_future().must_be_send(#future);
                 async move {
                     let #out = #run.await;
                     #settle
@@ -224,11 +224,13 @@ fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
         }
         Output::Named(_) | Output::Unit => future,
     };
+    let effects = effect_checks(model);
     quote_spanned! {place=>
         fn call<'t>(
             #tx: &'t mut Self::Handle,
             #args: Self::Args,
         ) -> impl ::core::future::Future<Output = Self::Output> + ::core::marker::Send + 't {
+            #effects
             #body
         }
     }
@@ -275,11 +277,22 @@ fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     })
 }
 
+/// Each argument is `EffectFree`, and is blamed by itself. Inside the operation: there, generics of an outer `impl`
+/// are an error of their own.
+fn effect_checks(model: &Model) -> TokenStream {
+    let checks = model.arguments.iter().map(|ty| {
+        let place = at(ty.span());
+        let runtime = model.runtime.private_at(place);
+        quote_spanned!(place=> #runtime::vet::<#ty>().takes::<#ty>();)
+    });
+    quote!(#(#checks)*)
+}
+
 /// With `state = ..`, each argument is checked by itself, and so blamed by itself.
 fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let state = model.args.state.as_ref()?;
     let handle = &model.handle;
-    let store = quote_spanned!(at(state.span())=> #runtime::assert_store::<#state, #handle>(););
+    let store = quote_spanned!(at(state.span())=> #runtime::router_state().has_idempotency::<#state, #handle>(););
     let from_parts = if model.all_parts {
         model.arguments.len()
     } else {
@@ -288,9 +301,9 @@ fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     let checks = model.arguments.iter().enumerate().map(|(index, ty)| {
         let place = at(ty.span());
         if index < from_parts {
-            quote_spanned!(place=> #runtime::assert_parts::<#ty, #state>();)
+            quote_spanned!(place=> #runtime::argument().reads_parts::<#ty, #state>();)
         } else {
-            quote_spanned!(place=> #runtime::assert_request::<#ty, #state, _>();)
+            quote_spanned!(place=> #runtime::argument().reads_request::<#ty, #state, _>();)
         }
     });
     Some(quote!(#store #(#checks)*))
@@ -317,7 +330,7 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
         ("timeout", args.timeout),
     ] {
         if let Some(duration) = duration {
-            field(name, some(duration_value(duration)));
+            field(name, duration_value(duration, runtime));
         }
     }
     let choice = |Choice { kind, variant }| {
@@ -362,20 +375,20 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
     let scope = model.owner.as_ref().map_or("", |owner| owner.text.as_str());
     quote! {
         {
-            let mut spec = #runtime::Spec::new(#name, #scope);
+            let mut spec = #runtime::spec(#name, #scope);
             #(#fields)*
             spec
         }
     }
 }
 
-fn duration_value(duration: Duration) -> TokenStream {
+fn duration_value(duration: Duration, runtime: &TokenStream) -> TokenStream {
     let milliseconds = duration.as_millis();
     if milliseconds.is_multiple_of(1000) {
         let seconds = Literal::u64_unsuffixed(duration.as_secs());
-        quote!(::core::time::Duration::from_secs(#seconds))
+        quote!(#runtime::seconds(#seconds))
     } else {
         let milliseconds = Literal::u128_unsuffixed(milliseconds);
-        quote!(::core::time::Duration::from_millis(#milliseconds))
+        quote!(#runtime::milliseconds(#milliseconds))
     }
 }

@@ -4,6 +4,7 @@
 //! * [`macro@repeat_safe`] says why a handler needs no key.
 //! * [`derive@Scope`] says whose keys a type's are.
 //! * [`derive@Disposition`] says what an error leaves of its key.
+//! * [`derive@EffectFree`] says that a type gives no way to an effect outside the transaction.
 #![deny(missing_docs)]
 
 mod args;
@@ -59,6 +60,8 @@ use proc_macro::TokenStream;
 ///   connection. The framework ends it: `Ok` commits and `Err` rolls back.
 /// * All other parameters, at most 16, are extractors, as in any axum handler: the last may read the body, the others
 ///   read the request's parts. They can't borrow.
+/// * Their types must be `EffectFree`, so that the handler can't leave an effect outside its transaction: data does
+///   (`#[derive(EffectFree)]` for your own), a connection pool or a client of another service does not compile.
 /// * `#[cfg]` on a parameter works.
 /// * Other attributes belong to the function as it is written here, but documentation, `#[cfg]`, `#[deprecated]`,
 ///   `#[must_use]` and lint levels, which belong to the generated one around it. `#[tracing::instrument]` works
@@ -204,4 +207,28 @@ pub fn derive_scope(item: TokenStream) -> TokenStream {
 #[proc_macro_derive(Disposition, attributes(disposition))]
 pub fn derive_disposition(item: TokenStream) -> TokenStream {
     derive::disposition::derive(item.into()).into()
+}
+
+/// Says that a type gives no way to leave an effect outside a handler's transaction: implements `EffectFree`,
+/// and checks that each field is.
+///
+/// ```ignore
+/// #[derive(Clone, EffectFree)]
+/// struct Pricing {
+///     cents: u64,
+///     #[effect_free(trust = "a table in memory that nothing writes to")]
+///     rates: exchange::Rates,
+/// }
+/// ```
+///
+/// What an `#[idempotent]` handler takes must be `EffectFree`: data in the state, and extractors of your own. A field
+/// that is not is refused with what to do instead. `trust` leaves one field unchecked, and needs the reason.
+///
+/// A generic field is checked where the type is used: `Page<T>` with a field `Vec<T>` is `EffectFree` if `Vec<T>` is.
+/// `PhantomData<T>` asks nothing of `T`.
+///
+/// `#[effect_free(crate = "::path")]` on the type says where the runtime is, if it is renamed.
+#[proc_macro_derive(EffectFree, attributes(effect_free))]
+pub fn derive_effect_free(item: TokenStream) -> TokenStream {
+    derive::effect_free::derive(item.into()).into()
 }

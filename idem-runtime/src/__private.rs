@@ -1,11 +1,13 @@
 //! What generated code names. Not part of the public API.
 
-use axum::extract::{FromRequest, FromRequestParts};
+use std::time::Duration;
 
 pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
 
-pub use crate::call::{AllParts, Answer, Call, HasIdempotency, Split};
+pub use crate::bounds::{argument, handler_future, router_state};
+pub use crate::call::{AllParts, Answer, Call, Split};
+pub use crate::capability::{EffectFree, field, vet};
 pub use crate::operation::{
     ConnectionOf, Errors, Expired, InFlight, KeyRequirement, KeySpace, Operation, Spec,
 };
@@ -23,21 +25,25 @@ pub fn run<O: Operation>(call: Call<O::Handle, O::Args>) -> impl Future<Output =
     call.run::<O>()
 }
 
+/// The specification of a handler whose attribute says nothing but its scope.
+#[must_use]
+pub const fn spec(name: &'static str, scope: &'static str) -> Spec {
+    Spec::new(name, scope)
+}
+
+/// A duration of the attribute.
+#[must_use]
+pub const fn seconds(seconds: u64) -> Option<Duration> {
+    Some(Duration::from_secs(seconds))
+}
+
+/// A duration of the attribute that is no whole number of seconds.
+#[must_use]
+pub const fn milliseconds(milliseconds: u64) -> Option<Duration> {
+    Some(Duration::from_millis(milliseconds))
+}
+
 /// Turns the answer of an `authorize` function into the refusal.
 pub fn authorized<E: IntoResponse>(checked: Result<(), E>) -> Result<(), Response> {
     checked.map_err(IntoResponse::into_response)
 }
-
-/// Names the user's function where its future is not `Send`.
-pub const fn require_send<F: Future + Send>(future: F) -> F {
-    future
-}
-
-/// Checks one argument against the state that the attribute names.
-pub const fn assert_parts<T: FromRequestParts<S>, S>() {}
-
-/// Checks the last argument against the state that the attribute names.
-pub const fn assert_request<T: FromRequest<S, M>, S, M>() {}
-
-/// Checks the state that the attribute names for the handler's own needs.
-pub const fn assert_store<S: HasIdempotency<H::Db>, H: Handle>() {}

@@ -6,7 +6,7 @@
 //! use axum::extract::{FromRef, FromRequestParts, Path};
 //! use axum::http::{Request, StatusCode, request::Parts};
 //! use axum::{Router, body::Body, routing::post};
-//! use idem_runtime::{Idempotency, Scope, Tx, idempotent};
+//! use idem_runtime::{EffectFree, Idempotency, Scope, Tx, idempotent};
 //! use sqlx::{Sqlite, sqlite::SqlitePoolOptions};
 //! use tower::ServiceExt;
 //!
@@ -23,7 +23,7 @@
 //! }
 //!
 //! /// Whose keys they are: two accounts that send the same key never meet.
-//! #[derive(Scope)]
+//! #[derive(EffectFree, Scope)]
 //! struct Account(String);
 //!
 //! impl<S: Send + Sync> FromRequestParts<S> for Account {
@@ -120,6 +120,8 @@
 //! | `postgres` | PostgreSQL 15 and later |
 //! | `mysql` | MariaDB 10.11 and later; MySQL 8 has statements of its own, which are untested |
 //! | `metrics` | the [signals](telemetry) as metrics too, through the `metrics` facade |
+//! | `axum-extra` | its extractors as a handler's arguments: cookies, typed headers, `Query`, `Form`, `Cached`, `WithRejection` |
+//! | `chrono`, `time`, `rust_decimal` | dates and decimals in the state of a handler; in a request they need no feature |
 //! | `testing` | the module `testing`, for tests of your own handlers |
 //!
 //! At least one database is needed to do anything.
@@ -133,6 +135,7 @@
 //! | [`Idempotency`], [`IdempotencyBuilder`] | start-up, defaults, migrations, shutdown, sweeping, erasing |
 //! | [`Tx`] | what a handler writes through |
 //! | [`Scope`] and [`scope`] | whose keys they are |
+//! | [`EffectFree`], [`External`] and [`capability`] | what a handler may take |
 //! | [`Disposition`], [`ErrorKind`] | what an error leaves of its key |
 //! | [`key`] | the `Idempotency-Key` field and its two forms |
 //! | [`fingerprint`] | what counts as the same request |
@@ -159,7 +162,9 @@ pub mod __private;
 mod accept;
 mod atomic;
 mod backend;
+mod bounds;
 mod call;
+pub mod capability;
 mod cipher;
 mod detach;
 mod digest;
@@ -188,6 +193,7 @@ mod unprotected;
 
 pub use backend::{Backend, Isolation, RoundTrips};
 pub use call::IdempotentHandler;
+pub use capability::{AssertEffectFree, EffectFree, External};
 pub use cipher::{CipherError, PayloadCipher};
 pub use guard::{guard, record_acquire};
 pub use idem_macros::*;

@@ -18,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use bytes::Bytes;
-use idem_runtime::{Idempotency, Tx, idempotent};
+use idem_runtime::{EffectFree, Idempotency, Tx, idempotent};
 use idem_tests::proxy::Proxy;
 use idem_tests::servers::{Backend, TestDatabase};
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,7 @@ impl FromRef<App> for Idempotency<Postgres> {
     }
 }
 
+#[derive(EffectFree)]
 struct Account(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Account {

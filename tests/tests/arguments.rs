@@ -7,12 +7,13 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{Request, StatusCode};
 use axum::{Json, Router};
-use idem_runtime::{CipherError, PayloadCipher};
+use idem_runtime::{CipherError, EffectFree, PayloadCipher};
 use idem_tests::servers::{Backend, TestDatabase};
 use serde_json::Value;
 use tower::ServiceExt;
 
 /// Whose key it is: the `authorization` field's text.
+#[derive(EffectFree)]
 struct Account(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Account {

@@ -8,15 +8,15 @@ pub use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-pub use idem_runtime::{Disposition, Idempotency, IdempotentHandler, Scope, Tx, idempotent};
+pub use idem_runtime::{AssertEffectFree, Disposition, EffectFree, External, Idempotency, IdempotentHandler, Scope, Tx, idempotent};
 pub use serde::{Deserialize, Serialize};
 pub use sqlx::{Postgres, Sqlite, SqliteConnection};
 
-#[derive(Clone, Debug, Scope)]
+#[derive(Clone, Debug, EffectFree, Scope)]
 pub struct AccountId(pub u64);
 
 /// Who calls, as some authentication found out.
-#[derive(Clone, Debug, Scope)]
+#[derive(Clone, Debug, EffectFree, Scope)]
 pub struct Account(pub AccountId);
 
 impl<S: Send + Sync> FromRequestParts<S> for Account {
@@ -27,7 +27,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Account {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, EffectFree)]
 pub struct Pricing {
     pub cents: u64,
 }

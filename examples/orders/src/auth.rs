@@ -4,12 +4,12 @@ use axum::extract::{FromRef, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{StatusCode, request::Parts};
 use axum::response::{IntoResponse, Response};
-use idem_runtime::Scope;
+use idem_runtime::{EffectFree, Scope};
 
 /// The account that calls. It is the scope of its idempotency keys: two accounts that happen to send the
 /// same key never meet. The account and not the token, so that a client finds its keys again after it got
 /// a new token.
-#[derive(Clone, Debug, PartialEq, Eq, Scope)]
+#[derive(Clone, Debug, PartialEq, Eq, EffectFree, Scope)]
 pub struct Account(pub String);
 
 /// The tokens that are known. A real service asks its identity provider.

@@ -13,7 +13,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use idem_runtime::routing::{Router, post};
-use idem_runtime::{IdempotentHandler, Tx, idempotent};
+use idem_runtime::{EffectFree, IdempotentHandler, Tx, idempotent};
 use sqlx::Pool;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
@@ -264,6 +264,7 @@ async fn create_and_rest(
 }
 
 /// Whether a request asks to rest.
+#[derive(EffectFree)]
 struct Rest(bool);
 
 impl<S: Send + Sync> FromRequestParts<S> for Rest {

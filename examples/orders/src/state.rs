@@ -3,14 +3,14 @@
 use std::error::Error;
 
 use axum::extract::FromRef;
-use idem_runtime::Idempotency;
+use idem_runtime::{EffectFree, Idempotency};
 use sqlx::Pool;
 
 use crate::auth::Tokens;
 use crate::database::{self, Db};
 
-/// The router's state. `FromRef` hands out its fields, so that a handler names only what it needs: the
-/// idempotent ones have no use for the pool, as a write through it would not be undone with their `tx`.
+/// The router's state. `FromRef` hands out its fields, so that a handler names only what it needs. An
+/// idempotent one can't take the pool, nor the whole state: a write through it would not be undone with its `tx`.
 #[derive(Clone, FromRef)]
 pub struct AppState {
     pub idempotency: Idempotency<Db>,
@@ -35,8 +35,8 @@ impl AppState {
     }
 }
 
-/// What things cost. Plain data: a handler that reads it leaves no effect behind.
-#[derive(Clone, Copy, Debug)]
+/// What things cost. `EffectFree`: a handler that reads it leaves no effect behind.
+#[derive(Clone, Copy, Debug, EffectFree)]
 pub struct Prices;
 
 impl Prices {

@@ -1,7 +1,7 @@
 //! What the derives make, and what they refuse.
 
 use super::tokens;
-use crate::derive::{disposition, scope};
+use crate::derive::{disposition, effect_free, scope};
 
 fn pretty(expanded: proc_macro2::TokenStream) -> String {
     let file = syn::parse2(expanded).expect("an expansion is a list of items");
@@ -224,4 +224,78 @@ fn wrong_dispositions_are_refused() {
 fn an_error_that_can_t_happen_has_no_arms() {
     let text = pretty(disposition::derive(tokens("enum Never {}")));
     assert!(text.contains("match *self {}"), "{text}");
+}
+
+#[test]
+fn a_type_is_free_of_effects_if_its_fields_are() {
+    let text = pretty(effect_free::derive(tokens(
+        "struct Pricing { cents: u64, #[effect_free(trust = \"read only\")] rates: Rates, names: Vec<String> }",
+    )));
+    assert!(
+        text.contains("impl ::idem_runtime::__private::EffectFree for Pricing {}"),
+        "{text}"
+    );
+    for ty in ["u64", "Vec<String>"] {
+        let check = format!("field().must_be_effect_free::<{ty}>();");
+        assert!(text.contains(&check), "{text}");
+    }
+    assert!(!text.contains("<Rates>"), "{text}");
+}
+
+#[test]
+fn each_variants_fields_are_checked() {
+    let text = pretty(effect_free::derive(tokens(
+        "enum Discount { None, Percent(u8), Tiers { from: Instant } }",
+    )));
+    for ty in ["u8", "Instant"] {
+        let check = format!("must_be_effect_free::<{ty}>();");
+        assert!(text.contains(&check), "{text}");
+    }
+}
+
+#[test]
+fn a_generic_field_is_a_bound_unless_it_holds_the_type_itself() {
+    let text = pretty(effect_free::derive(tokens(
+        "struct Tree<T> { value: Option<T>, children: Vec<Tree<T>>, tag: u8 }",
+    )));
+    assert!(
+        text.contains("Option<T>: ::idem_runtime::__private::EffectFree"),
+        "{text}"
+    );
+    assert!(!text.contains("Vec<Tree<T>>: "), "{text}");
+    for ty in ["Vec<Tree<T>>", "u8"] {
+        let check = format!("must_be_effect_free::<{ty}>();");
+        assert!(text.contains(&check), "{text}");
+    }
+    assert!(!text.contains("must_be_effect_free::<Option<T>>"), "{text}");
+}
+
+#[test]
+fn trust_needs_a_reason_and_stands_on_a_field() {
+    for field in [
+        "#[effect_free(trust)] a: A",
+        "#[effect_free(trust = \" \")] a: A",
+        "#[effect_free(trust = 1)] a: A",
+        "#[effect_free] a: A",
+        "#[effect_free(trust = \"read only\", more)] a: A",
+    ] {
+        let text = fault(effect_free::derive(tokens(&format!(
+            "struct S {{ {field} }}"
+        ))));
+        assert!(text.contains("say why the field has no effects"), "{text}");
+    }
+    for item in [
+        "#[effect_free(trust = \"all of it\")] struct S(A);",
+        "enum E { #[effect_free(trust = \"all of it\")] One(A) }",
+    ] {
+        let text = fault(effect_free::derive(tokens(item)));
+        assert!(text.contains("trust goes on the field"), "{text}");
+    }
+    assert!(fault(effect_free::derive(tokens("union U { a: u8 }"))).contains("union"));
+}
+
+#[test]
+fn a_faulty_type_is_effect_free_all_the_same() {
+    let text = pretty(effect_free::derive(tokens("struct S(#[effect_free] A);")));
+    assert!(text.contains("EffectFree for S {}"), "{text}");
 }

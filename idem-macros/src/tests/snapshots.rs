@@ -263,10 +263,7 @@ fn a_raw_name_is_given_without_its_prefix() {
         r#"scope = "type""#,
         "async fn r#move(tx: &mut Tx<Postgres>, r#type: Account, body: Bytes) {}",
     );
-    assert!(
-        expanded.contains(r#"Spec::new("move", "type")"#),
-        "{expanded}"
-    );
+    assert!(expanded.contains(r#"spec("move", "type")"#), "{expanded}");
     assert!(expanded.contains("let r#type = &prefix.0;"), "{expanded}");
     assert!(expanded.contains("ScopeKey::of(r#type)"), "{expanded}");
 }
@@ -286,4 +283,27 @@ fn a_function_named_as_one_of_our_variables_is_still_called() {
         expanded.contains("run::<CallOperation>(call_)"),
         "{expanded}"
     );
+}
+
+#[test]
+fn each_argument_is_checked_whatever_else_is_wrong_or_said() {
+    let function =
+        "async fn create(tx: &mut Tx<Postgres>, account: Account, State(pool): State<PgPool>) {}";
+    for arguments in [
+        r#"scope = "account""#,
+        r#"scope = "account", state = AppState"#,
+        r#"scope = "acount", ttl = "48x""#,
+    ] {
+        let expanded = expansion(arguments, function);
+        for ty in ["Account", "State<PgPool>"] {
+            let check = format!("vet::<{ty}>().takes::<{ty}>();");
+            assert!(expanded.contains(&check), "{arguments}: {expanded}");
+        }
+        assert!(!expanded.contains("takes::<Tx"), "{expanded}");
+        // the check is rustc's: the function stands, so that an editor knows it and its arguments
+        assert!(
+            expanded.contains("State(pool): State<PgPool>"),
+            "{expanded}"
+        );
+    }
 }

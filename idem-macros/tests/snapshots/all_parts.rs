@@ -20,7 +20,7 @@ async fn close(
         type Args = ::idem_runtime::__private::AllParts<(Path<Uuid>, Account)>;
         type Output = ();
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("close", "id");
+            let mut spec = ::idem_runtime::__private::spec("close", "id");
             spec.function = ::core::concat!(::core::module_path!(), "::close");
             spec
         };
@@ -36,6 +36,8 @@ async fn close(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Path<Uuid>>().takes::<Path<Uuid>>();
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
             close(tx, args.0.0, args.0.1)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
@@ -54,8 +56,8 @@ async fn close(
             }
         }
     }
-    ::idem_runtime::__private::assert_store::<AppState, Tx<MySql>>();
-    ::idem_runtime::__private::assert_parts::<Path<Uuid>, AppState>();
-    ::idem_runtime::__private::assert_parts::<Account, AppState>();
+    ::idem_runtime::__private::router_state().has_idempotency::<AppState, Tx<MySql>>();
+    ::idem_runtime::__private::argument().reads_parts::<Path<Uuid>, AppState>();
+    ::idem_runtime::__private::argument().reads_parts::<Account, AppState>();
     ::idem_runtime::__private::run::<CloseOperation>(call).await
 }

@@ -29,7 +29,7 @@ async fn create(
         type Args = (Account, State<Audit>, Json<New>);
         type Output = StatusCode;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -45,6 +45,9 @@ async fn create(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<State<Audit>>().takes::<State<Audit>>();
+            ::idem_runtime::__private::vet::<Json<New>>().takes::<Json<New>>();
             create(tx, args.0, args.1, args.2)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
@@ -81,7 +84,7 @@ async fn create(
         type Args = (Account, Json<New>);
         type Output = StatusCode;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -97,6 +100,8 @@ async fn create(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<Json<New>>().takes::<Json<New>>();
             create(tx, args.0, args.1)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {

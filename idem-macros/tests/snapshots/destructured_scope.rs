@@ -25,7 +25,7 @@ async fn transfer(
         type Args = (State<Fees>, Token, Json<Transfer>);
         type Output = Json<Receipt>;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new(
+            let mut spec = ::idem_runtime::__private::spec(
                 "transfer",
                 "claims.tenant.0",
             );
@@ -44,6 +44,9 @@ async fn transfer(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<State<Fees>>().takes::<State<Fees>>();
+            ::idem_runtime::__private::vet::<Token>().takes::<Token>();
+            ::idem_runtime::__private::vet::<Json<Transfer>>().takes::<Json<Transfer>>();
             transfer(args.0, args.1, tx, args.2)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {

@@ -27,23 +27,12 @@ pub async fn create_order(
         type Args = (Account, State<Pricing>, Json<NewOrder>);
         type Output = Result<(StatusCode, Json<Order>), ApiError>;
         const SPEC: ::shop::idem::__private::Spec = {
-            let mut spec = ::shop::idem::__private::Spec::new(
-                "orders.create",
-                "account",
-            );
+            let mut spec = ::shop::idem::__private::spec("orders.create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create_order");
-            spec.ttl = ::core::option::Option::Some(
-                ::core::time::Duration::from_secs(604800),
-            );
-            spec.wait = ::core::option::Option::Some(
-                ::core::time::Duration::from_millis(250),
-            );
-            spec.tombstone = ::core::option::Option::Some(
-                ::core::time::Duration::from_secs(2592000),
-            );
-            spec.timeout = ::core::option::Option::Some(
-                ::core::time::Duration::from_secs(120),
-            );
+            spec.ttl = ::shop::idem::__private::seconds(604800);
+            spec.wait = ::shop::idem::__private::milliseconds(250);
+            spec.tombstone = ::shop::idem::__private::seconds(2592000);
+            spec.timeout = ::shop::idem::__private::seconds(120);
             spec.errors = ::core::option::Option::Some(
                 ::shop::idem::__private::Errors::Store,
             );
@@ -73,6 +62,9 @@ pub async fn create_order(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::shop::idem::__private::vet::<Account>().takes::<Account>();
+            ::shop::idem::__private::vet::<State<Pricing>>().takes::<State<Pricing>>();
+            ::shop::idem::__private::vet::<Json<NewOrder>>().takes::<Json<NewOrder>>();
             create_order(tx, args.0, args.1, args.2)
         }
         fn settle(out: Self::Output) -> ::shop::idem::__private::Settled {
@@ -106,13 +98,13 @@ pub async fn create_order(
             }
         }
     }
-    ::shop::idem::__private::assert_store::<AppState<Live, Metrics>, Tx<Postgres>>();
-    ::shop::idem::__private::assert_parts::<Account, AppState<Live, Metrics>>();
-    ::shop::idem::__private::assert_parts::<State<Pricing>, AppState<Live, Metrics>>();
-    ::shop::idem::__private::assert_request::<
-        Json<NewOrder>,
-        AppState<Live, Metrics>,
-        _,
-    >();
+    ::shop::idem::__private::router_state()
+        .has_idempotency::<AppState<Live, Metrics>, Tx<Postgres>>();
+    ::shop::idem::__private::argument()
+        .reads_parts::<Account, AppState<Live, Metrics>>();
+    ::shop::idem::__private::argument()
+        .reads_parts::<State<Pricing>, AppState<Live, Metrics>>();
+    ::shop::idem::__private::argument()
+        .reads_request::<Json<NewOrder>, AppState<Live, Metrics>, _>();
     ::shop::idem::__private::run::<CreateOrderOperation>(call).await
 }

@@ -48,7 +48,7 @@ where
         type Args = (Account, State<Arc<R>>, Json<[New; N]>);
         type Output = Result<Json<R::Row>, R::Error>;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -64,6 +64,9 @@ where
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<State<Arc<R>>>().takes::<State<Arc<R>>>();
+            ::idem_runtime::__private::vet::<Json<[New; N]>>().takes::<Json<[New; N]>>();
             create::<R, N>(tx, args.0, args.1, args.2)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {

@@ -21,7 +21,7 @@ async fn create(
         type Args = (Account, Bytes);
         type Output = ::idem_runtime::__private::Settled;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -37,9 +37,10 @@ async fn create(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
-            let run = ::idem_runtime::__private::require_send(
-                create(tx, args.0, args.1),
-            );
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<Bytes>().takes::<Bytes>();
+            let run = ::idem_runtime::__private::handler_future()
+                .must_be_send(create(tx, args.0, args.1));
             async move {
                 let out = run.await;
                 {

@@ -25,7 +25,7 @@ async fn create(
         type Args = ::idem_runtime::__private::AllParts<(Account,)>;
         type Output = StatusCode;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new("create", "account");
+            let mut spec = ::idem_runtime::__private::spec("create", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create");
             spec
         };
@@ -41,6 +41,7 @@ async fn create(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
             create(tx, args.0.0)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {

@@ -27,14 +27,9 @@ pub async fn create_order(
         type Args = (Account, State<Pricing>, Json<NewOrder>);
         type Output = Result<(StatusCode, Json<Order>), ApiError>;
         const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::Spec::new(
-                "create_order",
-                "account",
-            );
+            let mut spec = ::idem_runtime::__private::spec("create_order", "account");
             spec.function = ::core::concat!(::core::module_path!(), "::create_order");
-            spec.ttl = ::core::option::Option::Some(
-                ::core::time::Duration::from_secs(172800),
-            );
+            spec.ttl = ::idem_runtime::__private::seconds(172800);
             spec
         };
         fn scope(
@@ -49,6 +44,9 @@ pub async fn create_order(
         ) -> impl ::core::future::Future<
             Output = Self::Output,
         > + ::core::marker::Send + 't {
+            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
+            ::idem_runtime::__private::vet::<State<Pricing>>().takes::<State<Pricing>>();
+            ::idem_runtime::__private::vet::<Json<NewOrder>>().takes::<Json<NewOrder>>();
             create_order(tx, args.0, args.1, args.2)
         }
         fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {

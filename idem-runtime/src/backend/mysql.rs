@@ -269,11 +269,18 @@ impl Backend for MySql {
 
     async fn state(
         connection: &mut MySqlConnection,
-        _: &mut Session,
+        session: &mut Session,
         claim: Option<&Claim<'_>>,
     ) -> sqlx::Result<TransactionState> {
         if same_transaction(&mut *connection).await? {
             return Ok(TransactionState::Open);
+        }
+        // Another connection in our place: what the handler wrote through it committed by itself.
+        let this: u64 = sqlx::query_scalar("SELECT CONNECTION_ID()")
+            .fetch_one(&mut *connection)
+            .await?;
+        if session.connection_id != 0 && this != session.connection_id {
+            return Ok(TransactionState::Ended);
         }
         // A commit made the claim durable; a deadlock, which rolls everything back, did not.
         let Some(claim) = claim else {

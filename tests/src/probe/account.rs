@@ -7,10 +7,10 @@ use axum::extract::{FromRef, FromRequestParts};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use idem_runtime::Scope;
+use idem_runtime::{EffectFree, Scope};
 
 /// The caller's account.
-#[derive(Clone, Debug, Scope)]
+#[derive(Clone, Debug, EffectFree, Scope)]
 pub(crate) struct Account(pub(crate) String);
 
 /// The tokens that are valid now.

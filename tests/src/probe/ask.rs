@@ -6,12 +6,13 @@ use std::time::Duration;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use idem_runtime::EffectFree;
 use sha2::{Digest, Sha256};
 
 use super::reply::Shape;
 
 /// What is to go wrong inside a handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EffectFree)]
 pub(crate) enum Fault {
     Panic,
     /// Ignore a unique violation, and answer as if nothing had been.
@@ -33,7 +34,7 @@ pub(crate) enum Fault {
 }
 
 /// Everything a handler of the probe is told apart from its body.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, EffectFree)]
 pub(crate) struct Ask {
     pub(crate) key_digest: String,
     pub(crate) path: String,

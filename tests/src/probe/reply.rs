@@ -1,5 +1,6 @@
 //! The answers that a handler can be asked for.
 
+use idem_runtime::EffectFree;
 use std::convert::Infallible;
 
 use axum::body::Body;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use futures_util::stream;
 
 /// What an answer looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EffectFree)]
 pub(crate) enum Shape {
     Json,
     Png,

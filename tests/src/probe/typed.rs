@@ -4,14 +4,16 @@ use axum::Json;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use idem_runtime::EffectFree;
 use serde::Deserialize;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, EffectFree)]
 pub(crate) struct Typed {
     pub(crate) n: u32,
 }
 
 /// `Json<Typed>`, unless `X-Probe-Tighten` is there: then every body is refused.
+#[derive(EffectFree)]
 pub(crate) struct Validated(pub(crate) Typed);
 
 impl<S: Send + Sync> FromRequest<S> for Validated {

@@ -8,13 +8,28 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use idem_runtime::{Idempotency, Tx, idempotent};
+use idem_runtime::{EffectFree, Idempotency, Tx, idempotent};
 use sqlx::{Sqlite, SqlitePool};
 
 #[derive(Clone, FromRef)]
 pub(crate) struct AppState {
     pub(crate) idempotency: Idempotency<Sqlite>,
     pub(crate) pool: SqlitePool,
+}
+
+/// A way past the check of a handler's arguments.
+#[derive(Clone, EffectFree)]
+struct Smuggled {
+    #[effect_free(trust = "the fault that is planted here")]
+    pool: SqlitePool,
+}
+
+impl FromRef<AppState> for Smuggled {
+    fn from_ref(state: &AppState) -> Self {
+        Smuggled {
+            pool: state.pool.clone(),
+        }
+    }
 }
 
 async fn effect(pool: &SqlitePool) {
@@ -25,6 +40,7 @@ async fn effect(pool: &SqlitePool) {
 }
 
 /// An extractor that writes, through a connection of its own: it runs on replays too.
+#[derive(EffectFree)]
 struct Audited;
 
 impl FromRequestParts<AppState> for Audited {
@@ -50,7 +66,7 @@ async fn replays_yet_writes_twice(
 async fn answers_before_it_writes(
     _tx: &mut Tx<Sqlite>,
     Path(account): Path<String>,
-    State(pool): State<SqlitePool>,
+    State(Smuggled { pool }): State<Smuggled>,
     _body: String,
 ) -> (StatusCode, String) {
     #[allow(clippy::disallowed_methods, reason = "the planted fault")]

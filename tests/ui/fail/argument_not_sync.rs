@@ -6,6 +6,7 @@ use support::*;
 
 use std::cell::Cell;
 
+#[derive(EffectFree)]
 struct Counter(Cell<u64>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Counter {

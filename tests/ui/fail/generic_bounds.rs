@@ -4,7 +4,7 @@
 mod support;
 use support::*;
 
-trait Repo {
+trait Repo: EffectFree {
     fn name(&self) -> String;
 }
 
@@ -13,7 +13,7 @@ async fn create<R: Repo>(tx: &mut Tx<Sqlite>, account: Account, State(repo): Sta
     repo.nam()
 }
 
-#[derive(Clone)]
+#[derive(Clone, EffectFree)]
 struct NoRepo;
 
 fn main() {

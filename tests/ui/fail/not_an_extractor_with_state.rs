@@ -10,7 +10,7 @@ async fn parts(tx: &mut Tx<Sqlite>, account: Account, pricing: Pricing, Json(new
 }
 
 #[idempotent(scope = "account", state = AppState)]
-async fn body(tx: &mut Tx<Sqlite>, account: Account, order: NewOrder) -> StatusCode {
+async fn body(tx: &mut Tx<Sqlite>, account: Account, order: Pricing) -> StatusCode {
     StatusCode::CREATED
 }
 

@@ -10,6 +10,7 @@ async fn create(tx: &mut Tx<Sqlite>, account: Account, Json(new): Json<NewOrder>
 }
 
 /// An extractor that only its traits show to read the body.
+#[derive(EffectFree)]
 struct Signed(String);
 
 impl<S: Send + Sync> FromRequest<S> for Signed {

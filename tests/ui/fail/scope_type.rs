@@ -6,6 +6,7 @@ use support::*;
 
 /// No `Scope`.
 #[derive(Clone)]
+#[derive(EffectFree)]
 struct Session {
     user: Option<u64>,
 }

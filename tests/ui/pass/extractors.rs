@@ -7,7 +7,7 @@ use support::*;
 use axum::extract::{Extension, MatchedPath, OriginalUri, rejection::JsonRejection};
 use axum::http::{HeaderMap, Method, Uri, Version};
 
-#[derive(Clone)]
+#[derive(Clone, EffectFree)]
 struct Flags;
 
 #[idempotent(scope = "account", state = AppState)]
@@ -41,8 +41,8 @@ async fn parts_last(_tx: &mut Tx<Sqlite>, account: Account, headers: HeaderMap) 
 }
 
 #[idempotent(scope = "account", state = AppState)]
-async fn whole_request(_tx: &mut Tx<Sqlite>, account: Account, request: axum::extract::Request) -> String {
-    format!("{account:?} {}", request.uri())
+async fn unread(_tx: &mut Tx<Sqlite>, account: Account, uri: Uri, _body: axum::body::Body) -> String {
+    format!("{account:?} {uri}")
 }
 
 #[idempotent(scope = "account", state = AppState)]
@@ -55,7 +55,7 @@ async fn fifteen(
     _5: HeaderMap,
     _6: Version,
     _7: State<Pricing>,
-    _8: State<AppState>,
+    _8: State<Pricing>,
     _9: Option<Extension<Flags>>,
     _10: Path<u64>,
     _11: Query<Vec<(String, String)>>,
@@ -73,6 +73,6 @@ fn main() {
         .route("/fallible", post(fallible))
         .route("/scope_last", post(scope_last))
         .route("/parts_last", post(parts_last))
-        .route("/whole_request", post(whole_request))
+        .route("/unread", post(unread))
         .route("/fifteen/{id}", post(fifteen));
 }

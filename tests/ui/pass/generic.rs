@@ -6,10 +6,11 @@ use support::*;
 
 use std::sync::Arc;
 
-trait Repo: Send + Sync + 'static {
+trait Repo: EffectFree + Send + Sync + 'static {
     type Row: Serialize + Send + From<String>;
 }
 
+#[derive(EffectFree)]
 struct Orders;
 
 impl Repo for Orders {

@@ -5,19 +5,20 @@
 mod support;
 use support::*;
 
-#[derive(Clone, Scope)]
+#[derive(Clone, EffectFree, Scope)]
 struct Tenant {
     region: String,
     id: u32,
 }
 
-#[derive(Clone)]
+#[derive(Clone, EffectFree)]
 struct Claims {
     tenant: Tenant,
     pair: (u8, (u64, String)),
     issued: u64,
 }
 
+#[derive(EffectFree)]
 struct Token(Claims, &'static str);
 
 impl<S: Send + Sync> FromRequestParts<S> for Token {
@@ -60,6 +61,7 @@ async fn inside(
     format!("{body} {} {}", whole.issued, tenant.id)
 }
 
+#[derive(EffectFree)]
 struct Extracted {
     inner: Claims,
 }

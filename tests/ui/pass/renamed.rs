@@ -22,7 +22,8 @@ async fn bare(tx: &mut idem::Tx<Sqlite>, tenant: Tenant, Json(new): Json<NewOrde
     Ok(tenant.0)
 }
 
-#[derive(idem::Scope)]
+#[derive(idem::EffectFree, idem::Scope)]
+#[effect_free(crate = "crate::idem")]
 #[scope(crate = "crate::idem")]
 struct Tenant(String);
 
