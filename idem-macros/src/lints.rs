@@ -16,7 +16,6 @@ mod imports;
 mod macros;
 mod names;
 mod queries;
-#[cfg_attr(not(test), allow(dead_code))]
 mod repeat_safe;
 mod sql;
 mod transaction;
@@ -25,8 +24,7 @@ mod walk;
 use proc_macro2::TokenStream;
 use syn::{Block, FnArg, Pat, Type};
 
-#[cfg_attr(not(test), allow(unused_imports))]
-pub(crate) use repeat_safe::{Design, repeat_safe};
+pub(crate) use repeat_safe::repeat_safe;
 
 use crate::{errors::Errors, handler::Handler};
 

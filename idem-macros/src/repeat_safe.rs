@@ -7,8 +7,9 @@ mod model;
 use proc_macro2::TokenStream;
 use quote::quote;
 
+pub(crate) use self::arguments::Design;
 use self::{arguments::Arguments, model::Model};
-use crate::{errors::Errors, fallback, handler::Handler, handler::Variant};
+use crate::{errors::Errors, fallback, handler::Handler, handler::Variant, lints};
 
 pub(crate) fn repeat_safe(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
@@ -33,6 +34,9 @@ fn one(variant: &Variant, arguments: &Arguments, mut errors: Errors) -> TokenStr
         Some(model) => expand::expand(&model),
         None => fallback::handler(&variant.handler, arguments.runtime.as_ref()),
     };
+    if let Some(design) = arguments.design {
+        errors.extend(lints::repeat_safe(design, &variant.handler.body));
+    }
     let errors = errors.to_items();
     let conditions = &variant.conditions;
     let conditional = quote!(#(#[cfg(#conditions)])*);

@@ -168,7 +168,7 @@ impl<DB: Backend> Attempt<DB> {
         let (mut tx, took_over) = match self.claimed(claim, unacknowledged, conflict, limit).await?
         {
             Begun::Won { tx, took_over } => (tx, took_over),
-            Begun::Not(step) => return Ok(step),
+            Begun::Not(step) => return Ok(*step),
         };
         let Some(ready) = ready.take() else {
             tx.abandon();

@@ -332,8 +332,13 @@ async fn app(options: PgConnectOptions) -> Router {
         .await
         .expect("PostgreSQL is there");
     let idempotency = Idempotency::builder(pool.clone())
-        .round_trips(match std::env::var("ROUND_TRIPS").as_deref() { Ok("fewest") => idem_runtime::RoundTrips::Fewest, Ok("separate") => idem_runtime::RoundTrips::Separate, _ => idem_runtime::RoundTrips::Auto })
-        .build().expect("settings");
+        .round_trips(match std::env::var("ROUND_TRIPS").as_deref() {
+            Ok("fewest") => idem_runtime::RoundTrips::Fewest,
+            Ok("separate") => idem_runtime::RoundTrips::Separate,
+            _ => idem_runtime::RoundTrips::Auto,
+        })
+        .build()
+        .expect("settings");
     idempotency.migrate().await.expect("the schema is made");
     Router::new()
         .route("/plain", post(plain))

@@ -76,6 +76,10 @@ macro_rules! backend {
             }
 
             #[idempotent(scope = "account")]
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "what these handlers do wrong is tested"
+            )]
             async fn replaced(
                 tx: &mut Tx<$db>,
                 Path(account): Path<u64>,
@@ -88,6 +92,10 @@ macro_rules! backend {
             }
 
             #[idempotent(scope = "account")]
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "what these handlers do wrong is tested"
+            )]
             async fn replaced_and_failed(
                 tx: &mut Tx<$db>,
                 Path(account): Path<u64>,
@@ -101,6 +109,10 @@ macro_rules! backend {
             }
 
             #[idempotent(scope = "account")]
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "what these handlers do wrong is tested"
+            )]
             async fn swapped(
                 tx: &mut Tx<$db>,
                 Path(account): Path<u64>,
@@ -113,6 +125,10 @@ macro_rules! backend {
             }
 
             #[idempotent(scope = "account")]
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "what these handlers do wrong is tested"
+            )]
             async fn swapped_with_the_pool(
                 tx: &mut Tx<$db>,
                 Path(account): Path<u64>,

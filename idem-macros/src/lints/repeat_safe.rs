@@ -1,36 +1,17 @@
 //! What is surely wrong in a handler that says a repeat does no harm, and keeps no key.
 
 use proc_macro2::TokenStream;
-use syn::{FnArg, Signature};
 
 use super::{
     names, parse,
     sql::{self, Token},
     walk::Walk,
 };
-use crate::errors::Errors;
+use crate::{errors::Errors, repeat_safe::Design};
 
-/// Why a repeat does no harm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Design {
-    /// The client chooses the id of what it creates.
-    ClientId,
-    /// The statement only matches before it has run.
-    Conditional,
-    /// The client says which version it has seen (RFC 9110, section 13.1).
-    Precondition,
-}
-
-/// The faults of a `#[repeat_safe]` handler with this signature and body.
-pub(crate) fn repeat_safe(design: Design, signature: &Signature, body: &TokenStream) -> Errors {
+/// The faults of the body of a `#[repeat_safe]` handler.
+pub(crate) fn repeat_safe(design: Design, body: &TokenStream) -> Errors {
     let mut errors = Errors::default();
-    if design == Design::Precondition && !takes_precondition(signature) {
-        errors.at_span(
-            signature.paren_token.span.join(),
-            "a precondition comes with the request: take `TypedHeader<IfMatch>`, and refuse a request whose version is \
-             not the stored one (412)",
-        );
-    }
     let Some(block) = parse(body) else {
         return errors;
     };
@@ -60,16 +41,6 @@ pub(crate) fn repeat_safe(design: Design, signature: &Signature, body: &TokenStr
         }
     }
     errors
-}
-
-/// `If-Match`, and the others that prevent a lost update, in any wrapper.
-fn takes_precondition(signature: &Signature) -> bool {
-    signature.inputs.iter().any(|input| match input {
-        FnArg::Typed(argument) => ["IfMatch", "IfNoneMatch", "IfUnmodifiedSince"]
-            .iter()
-            .any(|header| names::mentions(&argument.ty, header)),
-        FnArg::Receiver(_) => false,
-    })
 }
 
 fn inserts_blindly(statement: &[Token]) -> bool {

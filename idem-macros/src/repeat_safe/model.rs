@@ -43,7 +43,6 @@ impl Model {
         if arguments.design == Some(Design::Precondition) {
             if_match(handler, &extractors, errors);
         }
-        // The body's lints belong here: they get the design (`arguments.design`), the body (`handler.body`) and `errors`.
         let signature = &handler.signature;
         let text = model::bare(&signature.ident);
         let names = extractors.iter().enumerate();

@@ -13,7 +13,13 @@ pub(super) enum Begun<DB: Backend> {
     /// The key is this attempt's. `took_over`: from a record past its retention.
     Won { tx: Tx<DB>, took_over: bool },
     /// There is nothing to run now.
-    Not(Step),
+    Not(Box<Step>),
+}
+
+impl<DB: Backend> Begun<DB> {
+    fn not(step: Step) -> Self {
+        Self::Not(Box::new(step))
+    }
 }
 
 impl<DB: Backend> Attempt<DB> {
@@ -31,7 +37,7 @@ impl<DB: Backend> Attempt<DB> {
         if faults::planted(Plant::AnswerBefore)
             && let Some(finished) = self.look(limit, unacknowledged, conflict).await?
         {
-            return Ok(Begun::Not(Step::Finished(finished)));
+            return Ok(Begun::not(Step::Finished(finished)));
         }
         if !unclaimed && self.ticket.idempotency.fuses() {
             match self.begin_claimed(claim, limit).await {
@@ -44,11 +50,11 @@ impl<DB: Backend> Attempt<DB> {
                 // Somebody works on the key, or it has a record, perhaps one to be taken over.
                 Ok(None) => {
                     if let Some(finished) = self.look(limit, unacknowledged, conflict).await? {
-                        return Ok(Begun::Not(Step::Finished(finished)));
+                        return Ok(Begun::not(Step::Finished(finished)));
                     }
                 }
                 Err(StoreError::Database(error)) if backend::asks_to_run_again(&error) => {
-                    return Ok(Begun::Not(Step::Again));
+                    return Ok(Begun::not(Step::Again));
                 }
                 Err(error) => return Err(error),
             }
@@ -71,7 +77,7 @@ impl<DB: Backend> Attempt<DB> {
             Ok(Ok(Claimed::Won { took_over })) => took_over,
             Ok(Ok(Claimed::InFlight)) => {
                 tx.roll_back().await;
-                return Ok(Begun::Not(Step::InFlight));
+                return Ok(Begun::not(Step::InFlight));
             }
             Ok(Ok(Claimed::Held(record))) => {
                 tx.roll_back().await;
@@ -79,11 +85,11 @@ impl<DB: Backend> Attempt<DB> {
                     Some(finished) => Step::Finished(finished),
                     None => Step::InFlight,
                 };
-                return Ok(Begun::Not(step));
+                return Ok(Begun::not(step));
             }
             Ok(Err(error)) if backend::asks_to_run_again(&error) => {
                 tx.roll_back().await;
-                return Ok(Begun::Not(Step::Again));
+                return Ok(Begun::not(Step::Again));
             }
             Ok(Err(error)) => {
                 tx.abandon();

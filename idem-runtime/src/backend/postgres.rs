@@ -203,12 +203,11 @@ impl Backend for Postgres {
 
     async fn complete_and_commit(
         connection: &mut PgConnection,
-        session: &Session,
+        _: &Session,
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
-        let mark = session.mark.as_ref().map_or("", |mark| &mark.text);
-        fused::complete_and_commit(connection, mark, claim, answer).await
+        fused::complete_and_commit(connection, claim, answer).await
     }
 
     async fn identify(connection: &mut PgConnection, session: &mut Session) -> sqlx::Result<()> {

@@ -11,6 +11,8 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
+use crate::capability::EffectFree;
+
 pub use self::entity_tag::{EntityTag, InvalidEntityTag};
 
 /// The `If-Match` field of a request ([RFC 9110, section 13.1.1]): which versions the client has seen, and so may change.
@@ -46,6 +48,8 @@ pub enum IfMatch {
     /// One of these.
     OneOf(Vec<EntityTag>),
 }
+
+impl EffectFree for IfMatch {}
 
 impl IfMatch {
     /// Reads the field; several field lines are one list.

@@ -38,7 +38,7 @@ impl Runs {
     }
 }
 
-#[derive(Scope)]
+#[derive(idem_runtime::EffectFree, Scope)]
 struct Account(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Account {

@@ -19,6 +19,7 @@ use idem_tests::wait::{PATIENCE, until};
 use tower::ServiceExt;
 
 /// Whose key it is, and which test's database: the `authorization` field's text.
+#[derive(idem_runtime::EffectFree)]
 struct Account(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Account {

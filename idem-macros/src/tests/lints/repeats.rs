@@ -1,28 +1,18 @@
 //! What is refused in a handler that keeps no key.
 
 use super::tokens;
-use crate::{
-    handler::Handler,
-    lints::{Design, repeat_safe},
-};
+use crate::{lints::repeat_safe, repeat_safe::Design};
 
-fn faults(design: Design, arguments: &str, body: &str) -> Vec<String> {
-    let function = format!("async fn put({arguments}) -> Result<(), ApiError> {{ {body} }}");
-    let handler: Handler = syn::parse2(tokens(&function)).expect("a handler");
-    repeat_safe(design, &handler.signature, &handler.body).messages()
+fn faults(design: Design, body: &str) -> Vec<String> {
+    repeat_safe(design, &tokens(&format!("{{ {body} }}"))).messages()
 }
 
 fn faults_of_sql(design: Design, sql: &str) -> Vec<String> {
     let run = faults(
         design,
-        "headers: IfMatch",
         &format!("sqlx::query({sql:?}).bind(id).execute(&pool).await?;"),
     );
-    let executed = faults(
-        design,
-        "headers: IfMatch",
-        &format!("pool.execute({sql:?}).await?;"),
-    );
+    let executed = faults(design, &format!("pool.execute({sql:?}).await?;"));
     assert_eq!(run, executed, "{sql}");
     run
 }
@@ -90,26 +80,5 @@ fn an_insert_under_the_client_s_id_says_what_a_repeat_does() {
     let handled = format!(
         "match sqlx::query({blind:?}).execute(&pool).await {{ Err(e) if e.is_unique_violation() => {{}} _ => {{}} }}"
     );
-    assert_eq!(faults(Design::ClientId, "", &handled), [""; 0]);
-}
-
-#[test]
-fn a_precondition_is_taken_from_the_request() {
-    for arguments in [
-        "TypedHeader(seen): TypedHeader<IfMatch>",
-        "seen: Option<TypedHeader<headers::IfMatch>>",
-        "TypedHeader(unless): TypedHeader<IfNoneMatch>",
-    ] {
-        assert_eq!(
-            faults(Design::Precondition, arguments, ""),
-            [""; 0],
-            "{arguments}"
-        );
-    }
-    let found = faults(Design::Precondition, "id: Path<u64>", "");
-    assert!(
-        found.len() == 1 && found[0].contains("`TypedHeader<IfMatch>`"),
-        "{found:?}"
-    );
-    assert_eq!(faults(Design::Conditional, "id: Path<u64>", ""), [""; 0]);
+    assert_eq!(faults(Design::ClientId, &handled), [""; 0]);
 }

@@ -5,7 +5,8 @@
 //! statements the server runs in order, and none after one that failed. Both statements are prepared once a
 //! connection, so that the server does not plan them again.
 //!
-//! Values are written as hexadecimal digits and numbers, so that nothing of a request is ever read as SQL.
+//! Values are written as numbers, as hexadecimal digits, or as strings without a quote and a backslash, so that nothing of
+//! a request is ever read as SQL.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,16 +32,16 @@ const PREPARE: &str = "\
                  AND NOT EXISTS (SELECT FROM idem_keys WHERE id = $3) \
            THEN set_config('idem.claim', $4, true) \
            ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; \
-    PREPARE idem_complete (text, bytea, text, text, bytea, smallint, bytea, text, integer, bytea, \
+    PREPARE idem_complete (bytea, bytea, text, text, smallint, bytea, text, integer, bytea, \
                            bytea, boolean, text, bigint, bigint) AS \
     INSERT INTO idem_keys \
        (id, scope, operation, owner, fingerprint_version, fingerprint, fingerprint_options, \
         status, headers, body, sealed, resources, state, created_at, completed_at, \
         expires_at, retain_until) \
-    VALUES (CASE WHEN current_setting('idem.claim', true) = $1 THEN $2 END, \
-       $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 1, now(), statement_timestamp(), \
-       statement_timestamp() + $14 * interval '1 millisecond', \
-       statement_timestamp() + $15 * interval '1 millisecond') \
+    VALUES (CASE WHEN current_setting('idem.claim', true) = encode($1, 'hex') THEN $2 END, \
+       $3, $4, $1, $5, $6, $7, $8, $9, $10, $11, $12, 1, now(), statement_timestamp(), \
+       statement_timestamp() + $13 * interval '1 millisecond', \
+       statement_timestamp() + $14 * interval '1 millisecond') \
     RETURNING (date_part('epoch', expires_at) * 1000)::bigint";
 
 /// `invalid_text_representation`: the key is not free.
@@ -155,17 +156,15 @@ pub(super) fn mark(claim: &Claim<'_>) -> String {
 /// rides with whatever the connection sends next.
 pub(super) async fn complete_and_commit(
     connection: &mut PgConnection,
-    mark: &str,
     claim: &Claim<'_>,
     answer: &Answer<'_>,
 ) -> sqlx::Result<Completed> {
     let content = answer.content.as_ref();
     let mut statement = Arguments::of("EXECUTE idem_complete(");
-    statement.quoted(mark);
+    statement.bytes(Some(&claim.owner));
     statement.bytes(Some(claim.id.as_bytes()));
     statement.text(Some(claim.scope.as_str()));
     statement.text(Some(claim.operation));
-    statement.bytes(Some(&claim.owner));
     statement.number(Some(claim.fingerprint.version()));
     statement.bytes(Some(claim.fingerprint.digest()));
     statement.text(claim.fingerprint_options);
@@ -218,13 +217,6 @@ impl Arguments {
         self.0.push(',');
     }
 
-    /// Of hexadecimal digits only.
-    fn quoted(&mut self, digits: &str) {
-        self.0.push('\'');
-        self.0.push_str(digits);
-        self.0.push_str("',");
-    }
-
     fn bytes(&mut self, value: Option<&[u8]>) {
         match value {
             Some(value) => write_bytes(&mut self.0, value),
@@ -235,6 +227,11 @@ impl Arguments {
 
     fn text(&mut self, value: Option<&str>) {
         match value {
+            Some(value) if value.bytes().all(is_plain) => {
+                self.0.push('\'');
+                self.0.push_str(value);
+                self.0.push('\'');
+            }
             Some(value) => {
                 self.0.push_str("convert_from(");
                 write_bytes(&mut self.0, value.as_bytes());
@@ -252,6 +249,11 @@ impl Arguments {
     }
 }
 
+/// What a string literal holds as it is, whatever the settings.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b" _.:-/@{}[]\"(),;=+".contains(&byte)
+}
+
 fn bytes(of: &[u8]) -> String {
     let mut text = String::with_capacity(of.len() * 2 + 16);
     write_bytes(&mut text, of);
@@ -262,14 +264,14 @@ fn bytes(of: &[u8]) -> String {
 fn write_bytes(text: &mut String, of: &[u8]) {
     text.push_str("E'\\\\x");
     write_hexadecimal(text, of);
-    text.push_str("'::bytea");
+    text.push('\'');
 }
 
 fn write_hexadecimal(text: &mut String, of: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    text.reserve(of.len() * 2);
-    for byte in of {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
+    text.extend(
+        of.iter().flat_map(|byte| {
+            [byte >> 4, byte & 15].map(|half| char::from(DIGITS[usize::from(half)]))
+        }),
+    );
 }

@@ -6,6 +6,8 @@ use axum::response::{IntoResponseParts, ResponseParts};
 use http::HeaderValue;
 use http::header::ETAG;
 
+use crate::capability::EffectFree;
+
 /// The tag of one version of something ([RFC 9110, section 8.8.3](https://www.rfc-editor.org/rfc/rfc9110#section-8.8.3)).
 /// In an answer, as a part of its tuple, it is the `ETag` field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +23,8 @@ pub struct EntityTag {
 pub struct InvalidEntityTag {
     text: String,
 }
+
+impl EffectFree for EntityTag {}
 
 impl EntityTag {
     /// The strong tag of a numbered version: it changes whenever a byte of the answer does.

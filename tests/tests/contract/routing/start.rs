@@ -37,7 +37,7 @@ impl Other {
 }
 
 #[idempotent(scope = "account")]
-async fn generic<T: serde::de::DeserializeOwned>(
+async fn generic<T: serde::de::DeserializeOwned + idem_runtime::EffectFree>(
     tx: &mut Tx<Sqlite>,
     account: Account,
     body: axum::Json<T>,
