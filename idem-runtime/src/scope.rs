@@ -59,7 +59,8 @@ pub struct ScopeBuilder {
 impl ScopeBuilder {
     /// A text.
     pub fn string(&mut self, value: &str) {
-        self.part(format_args!("s{}:{value}", value.len()));
+        self.part(format_args!("s{}:", value.len()));
+        self.text.push_str(value);
     }
 
     /// An integer. Its width does not count: `7_u8` and `7_i64` are the same owner.
