@@ -1,5 +1,9 @@
 //! `Idempotency<DB>`: the pool, the defaults, and what this process has in flight.
 
+mod builder;
+mod errors;
+mod settings;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +15,18 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+pub use self::builder::IdempotencyBuilder;
+pub use self::errors::StartupError;
+pub(crate) use self::errors::StoreError;
+pub(crate) use self::settings::{Rules, Settings};
 use crate::accept::Landed;
-use crate::backend::{self, Backend, Claim, Isolation, RoundTrips};
-use crate::cipher::PayloadCipher;
+use crate::backend::{self, Backend, Claim};
 use crate::faults::{self, Plant};
 use crate::filter::RecentKeys;
 use crate::flight::Flights;
 use crate::guard;
 use crate::lookups::Lookups;
-use crate::operation::{Errors, Expired, InFlight, Spec};
-use crate::problem::{ProblemStyle, UriReference};
-use crate::response::HeaderPolicy;
+use crate::operation::Spec;
 use crate::tx::Tx;
 
 /// What the handlers of one database share: its pool, the defaults of their attributes, and what is in
@@ -67,96 +72,6 @@ pub(crate) struct Shared<DB: Backend> {
     operations: Mutex<HashMap<&'static str, &'static str>>,
 }
 
-/// The defaults, and what no attribute can say.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    ttl: Duration,
-    wait: Duration,
-    tombstone: Duration,
-    timeout: Duration,
-    errors: Errors,
-    in_flight: InFlight,
-    expired: Expired,
-    max_body: usize,
-    max_response: usize,
-    pub(crate) store_timeout: Duration,
-    pub(crate) bare_keys: bool,
-    pub(crate) isolation: Option<Isolation>,
-    round_trips: RoundTrips,
-    pub(crate) lock_namespace: i32,
-    pub(crate) problems: ProblemStyle,
-    pub(crate) headers: HeaderPolicy,
-    pub(crate) cipher: Option<Arc<dyn PayloadCipher>>,
-    pub(crate) status_link: Option<UriReference>,
-    max_in_flight: usize,
-    max_waiting: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            ttl: Duration::from_secs(24 * 60 * 60),
-            wait: Duration::from_secs(5),
-            tombstone: Duration::from_secs(30 * 24 * 60 * 60),
-            timeout: Duration::from_secs(30),
-            errors: Errors::Release,
-            in_flight: InFlight::Wait,
-            expired: Expired::Execute,
-            max_body: 2 * 1024 * 1024,
-            max_response: 1024 * 1024,
-            store_timeout: Duration::from_millis(1500),
-            bare_keys: true,
-            isolation: None,
-            round_trips: RoundTrips::Auto,
-            // "idem" in ASCII.
-            lock_namespace: 0x6964_656d,
-            problems: ProblemStyle::default(),
-            headers: HeaderPolicy::default(),
-            cipher: None,
-            status_link: None,
-            max_in_flight: 1024,
-            max_waiting: 4096,
-        }
-    }
-}
-
-/// What holds for one operation: its attribute over the defaults.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    pub(crate) ttl: Duration,
-    pub(crate) wait: Duration,
-    /// Zero unless expired keys are refused.
-    pub(crate) tombstone: Duration,
-    pub(crate) timeout: Duration,
-    pub(crate) errors: Errors,
-    pub(crate) in_flight: InFlight,
-    pub(crate) max_body: usize,
-    pub(crate) max_response: usize,
-}
-
-impl Settings {
-    pub(crate) fn rules(&self, spec: &Spec) -> Rules {
-        let expired = spec.expired.unwrap_or(self.expired);
-        Rules {
-            ttl: if faults::planted(Plant::NoTtl) {
-                Duration::from_secs(100 * 365 * 24 * 60 * 60)
-            } else {
-                spec.ttl.unwrap_or(self.ttl)
-            },
-            wait: spec.wait.unwrap_or(self.wait),
-            tombstone: match expired {
-                Expired::Execute => Duration::ZERO,
-                Expired::Reject => spec.tombstone.unwrap_or(self.tombstone),
-            },
-            timeout: spec.timeout.unwrap_or(self.timeout),
-            errors: spec.errors.unwrap_or(self.errors),
-            in_flight: spec.in_flight.unwrap_or(self.in_flight),
-            max_body: spec.max_body.unwrap_or(self.max_body),
-            max_response: spec.max_response.unwrap_or(self.max_response),
-        }
-    }
-}
-
 impl<DB: Backend> Idempotency<DB> {
     /// With every default as documented at [`IdempotencyBuilder`].
     #[must_use]
@@ -167,10 +82,7 @@ impl<DB: Backend> Idempotency<DB> {
     /// With defaults of your own.
     #[must_use]
     pub fn builder(pool: Pool<DB>) -> IdempotencyBuilder<DB> {
-        IdempotencyBuilder {
-            pool,
-            settings: Settings::default(),
-        }
+        IdempotencyBuilder::new(pool)
     }
 
     fn with(pool: Pool<DB>, settings: Settings) -> Self {
@@ -438,188 +350,5 @@ impl<DB: Backend> fmt::Debug for Idempotency<DB> {
             .field("database", &DB::NAME)
             .field("settings", &self.shared.settings)
             .finish_non_exhaustive()
-    }
-}
-
-/// Why the store did not answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StoreError {
-    #[error("{0}")]
-    Database(#[source] sqlx::Error),
-    #[error("waited too long for {0}")]
-    TimedOut(&'static str),
-    #[error("the payload cipher failed: {0}")]
-    Cipher(#[source] crate::cipher::CipherError),
-    #[error("a stored record can't be read: {0}")]
-    Corrupt(String),
-}
-
-/// Why a service can't start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartupError {
-    /// The database is out of reach.
-    #[error(
-        "the idempotency store can't be reached ({0}); check the database URL and that the server runs"
-    )]
-    Connect(#[source] sqlx::Error),
-    /// The migration failed.
-    #[error(
-        "idem's tables can't be created or upgraded ({0}); give the user the right to create tables, or run \
-         the SQL of `Idempotency::schema()` with your own migrations"
-    )]
-    Migrate(#[source] sqlx::Error),
-    /// The migration was interrupted by the runtime's shutdown.
-    #[error("the migration of idem's tables was interrupted; start again")]
-    Interrupted,
-    /// The schema is missing or old.
-    #[error(
-        "idem's tables are {}, and this version needs version {expected}; call `idempotency.migrate().await`, or \
-         run the SQL of `Idempotency::schema()` with your own migrations",
-        .found.map_or("missing".to_owned(), |found| format!("at version {found}"))
-    )]
-    Schema {
-        /// The version found; `None` where there are no tables.
-        found: Option<i64>,
-        /// The version needed.
-        expected: i64,
-    },
-    /// A duplicate would wait longer than a request for a connection does.
-    #[error(
-        "`wait` is {wait:?}, longer than the pool's acquire time-out of {acquire_timeout:?}; lower `wait`, or raise \
-         `PoolOptions::acquire_timeout`"
-    )]
-    WaitTooLong {
-        /// The default of `wait`.
-        wait: Duration,
-        /// The pool's.
-        acquire_timeout: Duration,
-    },
-    /// A setting makes no sense.
-    #[error("{0}")]
-    Setting(&'static str),
-}
-
-/// The defaults of all handlers of one database, and what no attribute can say.
-///
-/// | setting | default |
-/// |---|---|
-/// | [`ttl`](Self::ttl) | 24 hours |
-/// | [`wait`](Self::wait) | 5 seconds |
-/// | [`errors`](Self::errors) | release |
-/// | [`in_flight`](Self::in_flight) | wait |
-/// | [`expired`](Self::expired) | execute |
-/// | [`tombstone`](Self::tombstone) | 30 days, only with `expired` = reject |
-/// | [`timeout`](Self::timeout) | 30 seconds |
-/// | [`max_body`](Self::max_body) | 2 MiB |
-/// | [`max_response`](Self::max_response) | 1 MiB |
-/// | [`max_in_flight`](Self::max_in_flight) | 1024 |
-/// | [`max_waiting`](Self::max_waiting) | 4096 |
-/// | [`store_timeout`](Self::store_timeout) | 1.5 seconds |
-/// | [`bare_keys`](Self::bare_keys) | accepted |
-/// | [`isolation`](Self::isolation) | the database's own default |
-/// | [`round_trips`](Self::round_trips) | as the network asks for |
-#[derive(Debug)]
-pub struct IdempotencyBuilder<DB: Backend> {
-    pool: Pool<DB>,
-    settings: Settings,
-}
-
-macro_rules! settings {
-    ($($(#[$docs:meta])* $name:ident: $type:ty),* $(,)?) => {
-        $(
-            $(#[$docs])*
-            #[must_use]
-            pub fn $name(mut self, $name: $type) -> Self {
-                self.settings.$name = $name;
-                self
-            }
-        )*
-    };
-}
-
-impl<DB: Backend> IdempotencyBuilder<DB> {
-    settings! {
-        /// How long a stored answer is replayed, from its storing.
-        ttl: Duration,
-        /// How long a duplicate waits for the first request's answer before it is told 409.
-        wait: Duration,
-        /// How long after its `ttl` a key stays refused, where expired keys are.
-        tombstone: Duration,
-        /// How long a handler may run, its answer's body included.
-        timeout: Duration,
-        /// What becomes of a key whose handler answered `Err`.
-        errors: Errors,
-        /// What a duplicate of a running request is told.
-        in_flight: InFlight,
-        /// What a key does past its `ttl`.
-        expired: Expired,
-        /// The largest request body, in bytes.
-        max_body: usize,
-        /// The largest answer that is stored, in bytes.
-        max_response: usize,
-        /// How many attempts may run in this process; more are answered 503.
-        max_in_flight: usize,
-        /// How many duplicates may wait in this process; more are answered 503.
-        max_waiting: usize,
-        /// How long the store may take to begin a transaction and to take a key, before the request is
-        /// answered 503. The handler's own statements are not meant.
-        store_timeout: Duration,
-        /// Whether keys without quotes are accepted, as nearly every client sends them.
-        bare_keys: bool,
-        /// The first integer of PostgreSQL's two-integer advisory locks: change it where an application's
-        /// own locks use the same.
-        lock_namespace: i32,
-        /// In how many messages the framework's own statements are sent to PostgreSQL.
-        round_trips: RoundTrips,
-        /// How the framework's error answers look.
-        problems: ProblemStyle,
-        /// Which of an answer's header fields are stored.
-        headers: HeaderPolicy,
-    }
-
-    /// The isolation level of the handlers' transactions.
-    #[must_use]
-    pub fn isolation(mut self, isolation: Isolation) -> Self {
-        self.settings.isolation = Some(isolation);
-        self
-    }
-
-    /// Encrypts stored answers.
-    #[must_use]
-    pub fn cipher(mut self, cipher: impl PayloadCipher) -> Self {
-        self.settings.cipher = Some(Arc::new(cipher));
-        self
-    }
-
-    /// Where a client learns of an operation whose outcome is unknown; sent as `Link: <..>; rel="status"`.
-    #[must_use]
-    pub fn status_link(mut self, link: UriReference) -> Self {
-        self.settings.status_link = Some(link);
-        self
-    }
-
-    /// Checks the settings.
-    ///
-    /// # Errors
-    ///
-    /// [`StartupError::Setting`], for a limit of zero or a `ttl` that is not longer than `wait`.
-    pub fn build(self) -> Result<Idempotency<DB>, StartupError> {
-        let settings = &self.settings;
-        let wrong = if settings.ttl <= settings.wait {
-            Some(
-                "`ttl` must be longer than `wait`: a duplicate that waited would find its answer expired",
-            )
-        } else if settings.timeout.is_zero() || settings.store_timeout.is_zero() {
-            Some("`timeout` and `store_timeout` must be longer than zero")
-        } else if settings.max_in_flight == 0 {
-            Some("`max_in_flight` must be at least 1: with 0 every request is refused")
-        } else {
-            None
-        };
-        match wrong {
-            Some(wrong) => Err(StartupError::Setting(wrong)),
-            None => Ok(Idempotency::with(self.pool, self.settings)),
-        }
     }
 }

@@ -1,0 +1,144 @@
+//! Settings of a user's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::Pool;
+
+use super::{Idempotency, Settings, StartupError};
+use crate::backend::{Backend, Isolation, RoundTrips};
+use crate::cipher::PayloadCipher;
+use crate::operation::{Errors, Expired, InFlight};
+use crate::problem::{ProblemStyle, UriReference};
+use crate::response::HeaderPolicy;
+
+/// The defaults of all handlers of one database, and what no attribute can say.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`ttl`](Self::ttl) | 24 hours |
+/// | [`wait`](Self::wait) | 5 seconds |
+/// | [`errors`](Self::errors) | release |
+/// | [`in_flight`](Self::in_flight) | wait |
+/// | [`expired`](Self::expired) | execute |
+/// | [`tombstone`](Self::tombstone) | 30 days, only with `expired` = reject |
+/// | [`timeout`](Self::timeout) | 30 seconds |
+/// | [`max_body`](Self::max_body) | 2 MiB |
+/// | [`max_response`](Self::max_response) | 1 MiB |
+/// | [`max_in_flight`](Self::max_in_flight) | 1024 |
+/// | [`max_waiting`](Self::max_waiting) | 4096 |
+/// | [`store_timeout`](Self::store_timeout) | 1.5 seconds |
+/// | [`bare_keys`](Self::bare_keys) | accepted |
+/// | [`isolation`](Self::isolation) | the database's own default |
+/// | [`round_trips`](Self::round_trips) | as the network asks for |
+#[derive(Debug)]
+pub struct IdempotencyBuilder<DB: Backend> {
+    pool: Pool<DB>,
+    settings: Settings,
+}
+
+macro_rules! settings {
+    ($($(#[$docs:meta])* $name:ident: $type:ty),* $(,)?) => {
+        $(
+            $(#[$docs])*
+            #[must_use]
+            pub fn $name(mut self, $name: $type) -> Self {
+                self.settings.$name = $name;
+                self
+            }
+        )*
+    };
+}
+
+impl<DB: Backend> IdempotencyBuilder<DB> {
+    pub(super) fn new(pool: Pool<DB>) -> Self {
+        Self {
+            pool,
+            settings: Settings::default(),
+        }
+    }
+
+    settings! {
+        /// How long a stored answer is replayed, from its storing.
+        ttl: Duration,
+        /// How long a duplicate waits for the first request's answer before it is told 409.
+        wait: Duration,
+        /// How long after its `ttl` a key stays refused, where expired keys are.
+        tombstone: Duration,
+        /// How long a handler may run, its answer's body included.
+        timeout: Duration,
+        /// What becomes of a key whose handler answered `Err`.
+        errors: Errors,
+        /// What a duplicate of a running request is told.
+        in_flight: InFlight,
+        /// What a key does past its `ttl`.
+        expired: Expired,
+        /// The largest request body, in bytes.
+        max_body: usize,
+        /// The largest answer that is stored, in bytes.
+        max_response: usize,
+        /// How many attempts may run in this process; more are answered 503.
+        max_in_flight: usize,
+        /// How many duplicates may wait in this process; more are answered 503.
+        max_waiting: usize,
+        /// How long the store may take to begin a transaction and to take a key, before the request is
+        /// answered 503. The handler's own statements are not meant.
+        store_timeout: Duration,
+        /// Whether keys without quotes are accepted, as nearly every client sends them.
+        bare_keys: bool,
+        /// The first integer of PostgreSQL's two-integer advisory locks: change it where an application's
+        /// own locks use the same.
+        lock_namespace: i32,
+        /// In how many messages the framework's own statements are sent to PostgreSQL.
+        round_trips: RoundTrips,
+        /// How the framework's error answers look.
+        problems: ProblemStyle,
+        /// Which of an answer's header fields are stored.
+        headers: HeaderPolicy,
+    }
+
+    /// The isolation level of the handlers' transactions.
+    #[must_use]
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.settings.isolation = Some(isolation);
+        self
+    }
+
+    /// Encrypts stored answers.
+    #[must_use]
+    pub fn cipher(mut self, cipher: impl PayloadCipher) -> Self {
+        self.settings.cipher = Some(Arc::new(cipher));
+        self
+    }
+
+    /// Where a client learns of an operation whose outcome is unknown; sent as `Link: <..>; rel="status"`.
+    #[must_use]
+    pub fn status_link(mut self, link: UriReference) -> Self {
+        self.settings.status_link = Some(link);
+        self
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    ///
+    /// [`StartupError::Setting`], for a limit of zero or a `ttl` that is not longer than `wait`.
+    pub fn build(self) -> Result<Idempotency<DB>, StartupError> {
+        let settings = &self.settings;
+        let wrong = if settings.ttl <= settings.wait {
+            Some(
+                "`ttl` must be longer than `wait`: a duplicate that waited would find its answer expired",
+            )
+        } else if settings.timeout.is_zero() || settings.store_timeout.is_zero() {
+            Some("`timeout` and `store_timeout` must be longer than zero")
+        } else if settings.max_in_flight == 0 {
+            Some("`max_in_flight` must be at least 1: with 0 every request is refused")
+        } else {
+            None
+        };
+        match wrong {
+            Some(wrong) => Err(StartupError::Setting(wrong)),
+            None => Ok(Idempotency::with(self.pool, self.settings)),
+        }
+    }
+}

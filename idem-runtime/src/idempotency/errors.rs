@@ -1,0 +1,62 @@
+//! What the store and a start can fail with.
+
+use std::time::Duration;
+
+/// Why the store did not answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("{0}")]
+    Database(#[source] sqlx::Error),
+    #[error("waited too long for {0}")]
+    TimedOut(&'static str),
+    #[error("the payload cipher failed: {0}")]
+    Cipher(#[source] crate::cipher::CipherError),
+    #[error("a stored record can't be read: {0}")]
+    Corrupt(String),
+}
+
+/// Why a service can't start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartupError {
+    /// The database is out of reach.
+    #[error(
+        "the idempotency store can't be reached ({0}); check the database URL and that the server runs"
+    )]
+    Connect(#[source] sqlx::Error),
+    /// The migration failed.
+    #[error(
+        "idem's tables can't be created or upgraded ({0}); give the user the right to create tables, or run \
+         the SQL of `Idempotency::schema()` with your own migrations"
+    )]
+    Migrate(#[source] sqlx::Error),
+    /// The migration was interrupted by the runtime's shutdown.
+    #[error("the migration of idem's tables was interrupted; start again")]
+    Interrupted,
+    /// The schema is missing or old.
+    #[error(
+        "idem's tables are {}, and this version needs version {expected}; call `idempotency.migrate().await`, or \
+         run the SQL of `Idempotency::schema()` with your own migrations",
+        .found.map_or("missing".to_owned(), |found| format!("at version {found}"))
+    )]
+    Schema {
+        /// The version found; `None` where there are no tables.
+        found: Option<i64>,
+        /// The version needed.
+        expected: i64,
+    },
+    /// A duplicate would wait longer than a request for a connection does.
+    #[error(
+        "`wait` is {wait:?}, longer than the pool's acquire time-out of {acquire_timeout:?}; lower `wait`, or raise \
+         `PoolOptions::acquire_timeout`"
+    )]
+    WaitTooLong {
+        /// The default of `wait`.
+        wait: Duration,
+        /// The pool's.
+        acquire_timeout: Duration,
+    },
+    /// A setting makes no sense.
+    #[error("{0}")]
+    Setting(&'static str),
+}

@@ -1,0 +1,101 @@
+//! The defaults of all handlers, and what holds for one of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Isolation, RoundTrips};
+use crate::cipher::PayloadCipher;
+use crate::faults::{self, Plant};
+use crate::operation::{Errors, Expired, InFlight, Spec};
+use crate::problem::{ProblemStyle, UriReference};
+use crate::response::HeaderPolicy;
+
+/// The defaults, and what no attribute can say.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(super) ttl: Duration,
+    pub(super) wait: Duration,
+    pub(super) tombstone: Duration,
+    pub(super) timeout: Duration,
+    pub(super) errors: Errors,
+    pub(super) in_flight: InFlight,
+    pub(super) expired: Expired,
+    pub(super) max_body: usize,
+    pub(super) max_response: usize,
+    pub(crate) store_timeout: Duration,
+    pub(crate) bare_keys: bool,
+    pub(crate) isolation: Option<Isolation>,
+    pub(super) round_trips: RoundTrips,
+    pub(crate) lock_namespace: i32,
+    pub(crate) problems: ProblemStyle,
+    pub(crate) headers: HeaderPolicy,
+    pub(crate) cipher: Option<Arc<dyn PayloadCipher>>,
+    pub(crate) status_link: Option<UriReference>,
+    pub(super) max_in_flight: usize,
+    pub(super) max_waiting: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(24 * 60 * 60),
+            wait: Duration::from_secs(5),
+            tombstone: Duration::from_secs(30 * 24 * 60 * 60),
+            timeout: Duration::from_secs(30),
+            errors: Errors::Release,
+            in_flight: InFlight::Wait,
+            expired: Expired::Execute,
+            max_body: 2 * 1024 * 1024,
+            max_response: 1024 * 1024,
+            store_timeout: Duration::from_millis(1500),
+            bare_keys: true,
+            isolation: None,
+            round_trips: RoundTrips::Auto,
+            // "idem" in ASCII.
+            lock_namespace: 0x6964_656d,
+            problems: ProblemStyle::default(),
+            headers: HeaderPolicy::default(),
+            cipher: None,
+            status_link: None,
+            max_in_flight: 1024,
+            max_waiting: 4096,
+        }
+    }
+}
+
+/// What holds for one operation: its attribute over the defaults.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    /// Zero unless expired keys are refused.
+    pub(crate) tombstone: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) errors: Errors,
+    pub(crate) in_flight: InFlight,
+    pub(crate) max_body: usize,
+    pub(crate) max_response: usize,
+}
+
+impl Settings {
+    pub(crate) fn rules(&self, spec: &Spec) -> Rules {
+        let expired = spec.expired.unwrap_or(self.expired);
+        Rules {
+            ttl: if faults::planted(Plant::NoTtl) {
+                Duration::from_secs(100 * 365 * 24 * 60 * 60)
+            } else {
+                spec.ttl.unwrap_or(self.ttl)
+            },
+            wait: spec.wait.unwrap_or(self.wait),
+            tombstone: match expired {
+                Expired::Execute => Duration::ZERO,
+                Expired::Reject => spec.tombstone.unwrap_or(self.tombstone),
+            },
+            timeout: spec.timeout.unwrap_or(self.timeout),
+            errors: spec.errors.unwrap_or(self.errors),
+            in_flight: spec.in_flight.unwrap_or(self.in_flight),
+            max_body: spec.max_body.unwrap_or(self.max_body),
+            max_response: spec.max_response.unwrap_or(self.max_response),
+        }
+    }
+}
