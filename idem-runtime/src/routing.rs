@@ -17,7 +17,7 @@
 //! use idem_runtime::{Idempotency, Scope, Tx, idempotent, repeat_safe};
 //! use sqlx::Sqlite;
 //! # use axum::{extract::FromRequestParts, http::request::Parts};
-//! # #[derive(Scope)]
+//! # #[derive(idem_runtime::EffectFree, Scope)]
 //! # struct Account(String);
 //! # impl<S: Send + Sync> FromRequestParts<S> for Account {
 //! #     type Rejection = StatusCode;

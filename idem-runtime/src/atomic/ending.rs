@@ -24,11 +24,6 @@ impl<DB: Backend> Attempt<DB> {
         response: CapturedResponse,
         took_over: bool,
     ) -> Result<Step, StoreError> {
-        if tx.is_nested() {
-            tracing::error!(target: "idem", operation = claim.operation, "a transaction inside the handler's was never ended; all is rolled back");
-            tx.roll_back().await;
-            return Ok(Step::Finished(self.released(Code::TransactionAborted)));
-        }
         let parcel = match self.parcel(&response, tx.resources()) {
             Ok(parcel) => parcel,
             Err(error) => {
@@ -68,6 +63,10 @@ impl<DB: Backend> Attempt<DB> {
             ));
         }
         if DB::fuses_commit(tx.session(), &answer) {
+            // A part that was dropped has not rolled back yet; its count says so already.
+            if tx.is_nested() {
+                return Ok(self.left_open(tx, claim).await);
+            }
             return self.commit_fused(tx, claim, &parcel, response).await;
         }
         faults::point("complete.before");
@@ -101,6 +100,9 @@ impl<DB: Backend> Attempt<DB> {
                 };
             }
         };
+        if tx.is_nested() {
+            return Ok(self.left_open(tx, claim).await);
+        }
         faults::point("commit.before");
         let committed = tx.commit_within(COMMIT).await;
         faults::point("commit.after");
@@ -167,6 +169,13 @@ impl<DB: Backend> Attempt<DB> {
                 Step::Unacknowledged(response)
             }
         })
+    }
+
+    /// A transaction that the handler began inside its own was forgotten: what the commit would end is unclear.
+    async fn left_open(&self, tx: Tx<DB>, claim: &Claim<'_>) -> Step {
+        tracing::error!(target: "idem", operation = claim.operation, "a transaction inside the handler's was never ended; all is rolled back");
+        tx.roll_back().await;
+        Step::Finished(self.released(Code::TransactionAborted))
     }
 
     /// A deferred constraint failed, or the handler ignored an error: the database rolled back.
