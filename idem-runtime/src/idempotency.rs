@@ -291,7 +291,9 @@ impl<DB: Backend> Idempotency<DB> {
                 Err(StoreError::Database(error))
             }
             Err(_) => {
-                connection.close_on_drop();
+                if !faults::planted(Plant::BeginCancelled) {
+                    connection.close_on_drop();
+                }
                 Err(StoreError::TimedOut("the begin of a transaction"))
             }
         }

@@ -17,10 +17,14 @@ pub struct Setting {
 
 impl Setting {
     /// The probe on the database at `url`, with every default.
-    pub fn of(url: &str) -> Setting {
-        Setting {
-            environment: vec![("DATABASE_URL".to_owned(), url.to_owned())],
-        }
+    pub fn of(backend: Backend, url: &str) -> Setting {
+        let setting = Setting {
+            environment: Vec::new(),
+        };
+        let round_trips = format!("{:?}", backend.round_trips()).to_lowercase();
+        setting
+            .with("DATABASE_URL", url)
+            .with("ROUND_TRIPS", round_trips)
     }
 
     /// One more variable of its environment.
@@ -139,7 +143,7 @@ impl Fixture {
     /// A probe with the given variables, on a fresh database.
     pub async fn start(backend: Backend, environment: &[(&str, &str)]) -> Fixture {
         let database = TestDatabase::create(backend).await;
-        let mut setting = Setting::of(database.url());
+        let mut setting = Setting::of(backend, database.url());
         for (name, value) in environment {
             setting = setting.with(name, value);
         }

@@ -1,6 +1,7 @@
 //! One case, a test on each backend.
 
-/// Makes each named case a test on every backend: `postgres::case`, `sqlite::case`, `mysql::case`.
+/// Makes each named case a test on every backend: `postgres::case`, `postgres_fewest::case`,
+/// `sqlite::case`, `mysql::case`.
 ///
 /// A case is an `async fn(&Fixture)` in scope. Variables of the probe's environment may follow its
 /// name in brackets; `on [..]` before the list restricts the backends.
@@ -31,7 +32,9 @@ macro_rules! on_every_backend {
     };
     ($($cases:tt)*) => {
         $crate::on_every_backend!(
-            @each [postgres = Postgres, sqlite = Sqlite, mysql = MySql] [$($cases)*]
+            @each [
+                postgres = Postgres, postgres_fewest = PostgresFewest, sqlite = Sqlite, mysql = MySql
+            ] [$($cases)*]
         );
     };
 }

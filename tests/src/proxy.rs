@@ -333,7 +333,8 @@ async fn delivered(to: &mut OwnedWriteHalf, bytes: &[u8], shared: &Shared) -> bo
     to.write_all(bytes).await.is_ok()
 }
 
-/// Cuts a byte stream into the wire protocol's messages. Long ones are cut off: no COMMIT is long.
+/// Cuts a byte stream into the wire protocol's messages. Those that are too long to end with a COMMIT are
+/// cut off.
 struct Messages {
     backend: Backend,
     /// PostgreSQL's first messages have no type byte.
@@ -343,13 +344,13 @@ struct Messages {
     skip: usize,
 }
 
-const LONGEST_MESSAGE: usize = 4 * 1024;
+const LONGEST_MESSAGE: usize = 64 * 1024;
 
 impl Messages {
     fn of_client(backend: Backend) -> Messages {
         Messages {
             backend,
-            startup: backend == Backend::Postgres,
+            startup: backend.is_postgres(),
             pending: Vec::new(),
             skip: 0,
         }
@@ -402,15 +403,17 @@ impl Messages {
     }
 }
 
-/// Whether a client's message is a COMMIT, or a text of statements that ends with one.
+/// Whether a client's message is a COMMIT, or a text of statements that ends with one. A new transaction may
+/// follow it (`AND CHAIN`).
 fn is_commit(backend: Backend, message: &[u8]) -> bool {
     let text = match (backend, message) {
-        (Backend::Postgres, [b'Q', _, _, _, _, text @ ..]) => text,
+        (Backend::Postgres | Backend::PostgresFewest, [b'Q', _, _, _, _, text @ ..]) => text,
         (Backend::MySql, [_, _, _, _, 3, text @ ..]) => text,
         _ => return false,
     };
     let text = text.strip_suffix(b"\0").unwrap_or(text).trim_ascii();
     let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
+    let text = text.strip_suffix(b" AND CHAIN").unwrap_or(text);
     let Some((rest, word)) = text.len().checked_sub(6).map(|at| text.split_at(at)) else {
         return false;
     };
@@ -423,7 +426,9 @@ fn is_commit(backend: Backend, message: &[u8]) -> bool {
 /// Whether a server's message says that a COMMIT is done. Asked only after one was sent.
 fn acknowledges_commit(backend: Backend, message: &[u8]) -> bool {
     match backend {
-        Backend::Postgres => message.first() == Some(&b'C') && message[5..].starts_with(b"COMMIT"),
+        Backend::Postgres | Backend::PostgresFewest => {
+            message.first() == Some(&b'C') && message[5..].starts_with(b"COMMIT")
+        }
         _ => true,
     }
 }

@@ -2,16 +2,19 @@
 
 use std::net::SocketAddr;
 
+use idem_runtime::RoundTrips;
 use reqwest::Url;
 use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// The databases that the library runs on.
+/// The databases that the library runs on, and how it talks to them where it has two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// PostgreSQL, at `IDEM_POSTGRES_URL`.
+    /// PostgreSQL, at `IDEM_POSTGRES_URL`. Each statement of the library's is a message of its own.
     Postgres,
+    /// The same server. The library's statements are sent in as few messages as can be.
+    PostgresFewest,
     /// SQLite, in a temporary file.
     Sqlite,
     /// MariaDB, at `IDEM_MYSQL_URL`.
@@ -19,7 +22,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Every backend.
+    /// Every database.
     pub fn all() -> [Backend; 3] {
         [Backend::Postgres, Backend::Sqlite, Backend::MySql]
     }
@@ -29,9 +32,22 @@ impl Backend {
         self != Backend::Sqlite
     }
 
+    /// Whether this is PostgreSQL.
+    pub fn is_postgres(self) -> bool {
+        matches!(self, Backend::Postgres | Backend::PostgresFewest)
+    }
+
+    /// What the library is told. Not `Auto`, which asks how busy this machine is.
+    pub fn round_trips(self) -> RoundTrips {
+        match self {
+            Backend::PostgresFewest => RoundTrips::Fewest,
+            _ => RoundTrips::Separate,
+        }
+    }
+
     fn server_url(self) -> Url {
         let name = match self {
-            Backend::Postgres => "IDEM_POSTGRES_URL",
+            Backend::Postgres | Backend::PostgresFewest => "IDEM_POSTGRES_URL",
             Backend::MySql => "IDEM_MYSQL_URL",
             Backend::Sqlite => unreachable!("SQLite has no server"),
         };
@@ -136,7 +152,7 @@ impl TestDatabase {
     pub async fn number(&self, sql: &str) -> i64 {
         let sql = AssertSqlSafe(sql.to_owned());
         let read = match self.backend {
-            Backend::Postgres => {
+            Backend::Postgres | Backend::PostgresFewest => {
                 let mut connection = connect::<PgConnection>(&self.url).await;
                 sqlx::query_scalar(sql).fetch_one(&mut connection).await
             }
@@ -162,7 +178,7 @@ async fn connect<C: Connection>(url: &Url) -> C {
 async fn execute(backend: Backend, url: &Url, sql: &str) -> Result<u64, sqlx::Error> {
     let statement = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
     Ok(match backend {
-        Backend::Postgres => {
+        Backend::Postgres | Backend::PostgresFewest => {
             let mut connection = PgConnection::connect(url.as_str()).await?;
             let done = connection.execute(statement).await?.rows_affected();
             connection.close().await?;
@@ -189,10 +205,12 @@ impl Drop for TestDatabase {
             return;
         };
         let (backend, admin) = (self.backend, admin.clone());
-        let sql = match backend {
-            Backend::Postgres => format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"),
-            _ => format!("DROP DATABASE IF EXISTS {name}"),
+        let force = if backend.is_postgres() {
+            " WITH (FORCE)"
+        } else {
+            ""
         };
+        let sql = format!("DROP DATABASE IF EXISTS {name}{force}");
         // A runtime of its own: the test's may be the one that is being dropped.
         let dropper = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()

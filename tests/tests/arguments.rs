@@ -253,10 +253,13 @@ macro_rules! backend {
                 let pool = Pool::<$db>::connect(database.url())
                     .await
                     .expect("the database is there");
-                let idempotency = configure(Idempotency::builder(pool.clone()))
-                    .build()
-                    .expect("the settings make sense");
+                let idempotency = configure(
+                    Idempotency::builder(pool.clone()).round_trips($backend.round_trips()),
+                )
+                .build()
+                .expect("the settings make sense");
                 idempotency.migrate().await.expect("the schema is made");
+                idempotency.check().await.expect("all is well");
                 database
                     .execute("CREATE TABLE things (n INTEGER NOT NULL)")
                     .await
@@ -369,5 +372,6 @@ macro_rules! backend {
 }
 
 backend!(postgres, sqlx::Postgres, Backend::Postgres);
+backend!(postgres_fewest, sqlx::Postgres, Backend::PostgresFewest);
 backend!(sqlite, sqlx::Sqlite, Backend::Sqlite);
 backend!(mysql, sqlx::MySql, Backend::MySql);

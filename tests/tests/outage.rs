@@ -30,7 +30,7 @@ impl Remote {
     async fn start(backend: Backend) -> Remote {
         let database = TestDatabase::create(backend).await;
         let proxy = Proxy::start(backend, database.server_address()).await;
-        let setting = Setting::of(&database.url_through(proxy.address()));
+        let setting = Setting::of(backend, &database.url_through(proxy.address()));
         let app = Application::start(&setting).await;
         let remote = Remote {
             app,
@@ -204,7 +204,7 @@ async fn connections_that_break_under_a_handler_leave_one_effect(backend: Backen
 async fn a_begin_that_is_cut_off_leaves_no_transaction_in_the_pool(backend: Backend) {
     let database = TestDatabase::create(backend).await;
     let proxy = Proxy::start(backend, database.server_address()).await;
-    let setting = Setting::of(&database.url_through(proxy.address())).with("POOL_SIZE", 3);
+    let setting = Setting::of(backend, &database.url_through(proxy.address())).with("POOL_SIZE", 3);
     let remote = Remote {
         app: Application::start(&setting).await,
         proxy,
@@ -290,13 +290,13 @@ impl Drop for OwnServers {
 async fn a_database_that_is_really_stopped_is_away(backend: Backend) {
     let servers = OwnServers::start();
     let (url, id) = match backend {
-        Backend::Postgres => ("IDEM_POSTGRES_URL", "IDEM_POSTGRES_PID"),
+        Backend::Postgres | Backend::PostgresFewest => ("IDEM_POSTGRES_URL", "IDEM_POSTGRES_PID"),
         _ => ("IDEM_MYSQL_URL", "IDEM_MYSQL_PID"),
     };
     let url = servers.variable(url).parse().expect("a URL");
     let database = TestDatabase::create_on(backend, url).await;
     let proxy = Proxy::start(backend, database.server_address()).await;
-    let app = Application::start(&Setting::of(database.url())).await;
+    let app = Application::start(&Setting::of(backend, database.url())).await;
     let remote = Remote {
         app,
         proxy,
@@ -335,6 +335,7 @@ macro_rules! outages {
 
 outages! {
     postgres: Postgres;
+    postgres_fewest: PostgresFewest;
     mysql: MySql;
 }
 
@@ -355,7 +356,11 @@ macro_rules! planted {
 planted! {
     commit_swallowed_on_postgres: "CommitSwallowed" at Postgres, a_lost_commit_runs_again_or_is_told_to;
     commit_swallowed_on_mysql: "CommitSwallowed" at MySql, a_lost_commit_runs_again_or_is_told_to;
+    commit_swallowed_on_postgres_fewest: "CommitSwallowed" at PostgresFewest,
+        a_lost_commit_runs_again_or_is_told_to;
     begin_cancelled_on_postgres: "BeginCancelled" at Postgres,
+        a_begin_that_is_cut_off_leaves_no_transaction_in_the_pool;
+    begin_cancelled_on_postgres_fewest: "BeginCancelled" at PostgresFewest,
         a_begin_that_is_cut_off_leaves_no_transaction_in_the_pool;
     begin_cancelled_on_mysql: "BeginCancelled" at MySql,
         a_begin_that_is_cut_off_leaves_no_transaction_in_the_pool;
@@ -368,6 +373,12 @@ mod stopped {
     #[ignore = "starts servers of its own: tests/run --full"]
     async fn a_postgres_that_is_really_stopped_is_away() {
         super::a_database_that_is_really_stopped_is_away(Backend::Postgres).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "starts servers of its own: tests/run --full"]
+    async fn a_postgres_that_is_really_stopped_is_away_in_fewest_messages() {
+        super::a_database_that_is_really_stopped_is_away(Backend::PostgresFewest).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::str::FromStr;
 use std::time::Duration;
 
+use idem_runtime::RoundTrips;
 use tempfile::TempDir;
 
 /// The isolation of every connection of the pool.
@@ -29,6 +30,7 @@ pub(crate) struct Config {
     pub(crate) address: String,
     pub(crate) database_url: String,
     pub(crate) isolation: Option<Isolation>,
+    pub(crate) round_trips: RoundTrips,
     pub(crate) pool_size: u32,
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) wait: Option<Duration>,
@@ -53,6 +55,7 @@ impl Config {
             address: variable("ADDR").unwrap_or_else(|| "127.0.0.1:0".to_owned()),
             database_url,
             isolation: variable("ISOLATION").map(isolation).transpose()?,
+            round_trips: variable("ROUND_TRIPS").map_or(Ok(RoundTrips::Auto), round_trips)?,
             pool_size: number("POOL_SIZE")?.unwrap_or(10),
             max_in_flight: number("MAX_IN_FLIGHT")?,
             wait: variable("WAIT").map(duration).transpose()?,
@@ -81,6 +84,15 @@ fn isolation(value: String) -> Result<Isolation, String> {
         "repeatable-read" => Ok(Isolation::RepeatableRead),
         "serializable" => Ok(Isolation::Serializable),
         _ => Err(format!("ISOLATION is unknown: {value}")),
+    }
+}
+
+fn round_trips(value: String) -> Result<RoundTrips, String> {
+    match value.as_str() {
+        "auto" => Ok(RoundTrips::Auto),
+        "fewest" => Ok(RoundTrips::Fewest),
+        "separate" => Ok(RoundTrips::Separate),
+        _ => Err(format!("ROUND_TRIPS is unknown: {value}")),
     }
 }
 

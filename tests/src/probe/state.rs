@@ -63,7 +63,9 @@ impl<DB: Backend + Business> App<DB> {
             .expect("one application a process");
         DB::create_tables(&pool).await?;
         let status = UriReference::parse("/operations")?;
-        let mut builder = Idempotency::builder(pool).status_link(status);
+        let mut builder = Idempotency::builder(pool)
+            .status_link(status)
+            .round_trips(config.round_trips);
         if let Some(wait) = config.wait {
             builder = builder.wait(wait);
         }
@@ -72,6 +74,7 @@ impl<DB: Backend + Business> App<DB> {
         }
         let idempotency = builder.build()?;
         idempotency.migrate().await?;
+        idempotency.check().await?;
         Ok(App {
             idempotency,
             tokens: Arc::new(Tokens::new()),

@@ -28,7 +28,7 @@ on_every_backend! {
 }
 
 on_every_backend! {
-    on [postgres_unknown = Postgres, mysql_unknown = MySql];
+    on [postgres_unknown = Postgres, postgres_fewest_unknown = PostgresFewest, mysql_unknown = MySql];
     a_key_of_unknown_outcome_is_never_run_again,
 }
 

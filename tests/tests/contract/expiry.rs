@@ -17,12 +17,12 @@ on_every_backend! {
 }
 
 on_every_backend! {
-    on [postgres_repeatable_read = Postgres, mysql_repeatable_read = MySql];
+    on [postgres_repeatable_read = Postgres, postgres_fewest_repeatable_read = PostgresFewest, mysql_repeatable_read = MySql];
     an_expired_key_is_taken_over_by_one_request_of_many ["ISOLATION" = "repeatable-read"],
 }
 
 on_every_backend! {
-    on [postgres_serializable = Postgres, mysql_serializable = MySql];
+    on [postgres_serializable = Postgres, postgres_fewest_serializable = PostgresFewest, mysql_serializable = MySql];
     an_expired_key_is_taken_over_by_one_request_of_many ["ISOLATION" = "serializable"],
 }
 

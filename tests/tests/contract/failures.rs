@@ -131,7 +131,7 @@ async fn a_swallowed_sql_error_never_loses_an_acknowledged_effect(app: &Fixture)
     let call = app.with_key("/effects", &key);
     let swallowing = call.clone().asking("fault", "swallow");
     let answer = swallowing.send().await;
-    if app.database.backend() == Backend::Postgres {
+    if app.database.backend().is_postgres() {
         answer.assert_problem(500, "idempotency-transaction-aborted");
         assert_released(app, &key, &call).await;
     } else {

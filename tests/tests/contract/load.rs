@@ -16,17 +16,23 @@ on_every_backend! {
 }
 
 on_every_backend! {
-    on [postgres_busy = Postgres, mysql_busy = MySql];
+    on [postgres_busy = Postgres, postgres_fewest_busy = PostgresFewest, mysql_busy = MySql];
     duplicates_of_a_slow_request_leave_another_keys_latency ["POOL_SIZE" = "5"],
 }
 
 on_every_backend! {
-    on [postgres_repeatable_read = Postgres, mysql_repeatable_read = MySql];
+    on [
+        postgres_repeatable_read = Postgres,
+        postgres_fewest_repeatable_read = PostgresFewest,
+        mysql_repeatable_read = MySql];
     of_many_requests_with_one_key_one_has_an_effect ["ISOLATION" = "repeatable-read"],
 }
 
 on_every_backend! {
-    on [postgres_serializable = Postgres, mysql_serializable = MySql];
+    on [
+        postgres_serializable = Postgres,
+        postgres_fewest_serializable = PostgresFewest,
+        mysql_serializable = MySql];
     of_many_requests_with_one_key_one_has_an_effect ["ISOLATION" = "serializable"],
 }
 

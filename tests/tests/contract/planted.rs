@@ -64,7 +64,7 @@ planted! {
 
 planted! {
     commit_swallowed: "CommitSwallowed", alone failures a_constraint_that_fails_at_commit_has_no_effect
-        on [postgres = Postgres, sqlite = Sqlite];
+        on [postgres = Postgres, postgres_fewest = PostgresFewest, sqlite = Sqlite];
     // Elsewhere it takes a crash.
     answer_before: "AnswerBefore", alone answers a_first_use_is_the_handlers_answer_in_one_commit
         on [sqlite = Sqlite];

@@ -12,7 +12,7 @@ use serde_json::json;
 /// Fires one key at both processes at once, round after round; each round has one effect.
 async fn two_processes_one_database(backend: Backend, isolation: &str, rounds: usize) {
     let database = TestDatabase::create(backend).await;
-    let mut setting = Setting::of(database.url());
+    let mut setting = Setting::of(backend, database.url());
     if !isolation.is_empty() {
         setting = setting.with("ISOLATION", isolation);
     }
@@ -68,7 +68,7 @@ struct Two {
 impl Two {
     async fn start(backend: Backend, environment: &[(&str, &str)]) -> Two {
         let database = TestDatabase::create(backend).await;
-        let mut setting = Setting::of(database.url());
+        let mut setting = Setting::of(backend, database.url());
         for (name, value) in environment {
             setting = setting.with(name, value);
         }
@@ -239,6 +239,14 @@ across_processes! {
         a_strict_operation_refuses_a_duplicate_of_another_process_at_once,
         duplicates_across_processes_leave_another_keys_latency,
     }
+    postgres_fewest_two: PostgresFewest {
+        a_replay_in_another_process_enters_no_handler,
+        a_failure_is_no_answer_once_another_process_has_one,
+        a_duplicate_in_another_process_waits_for_the_answer,
+        an_expired_key_is_taken_over_by_one_of_two_processes,
+        a_strict_operation_refuses_a_duplicate_of_another_process_at_once,
+        duplicates_across_processes_leave_another_keys_latency,
+    }
     mysql_two: MySql {
         a_replay_in_another_process_enters_no_handler,
         a_failure_is_no_answer_once_another_process_has_one,
@@ -270,10 +278,13 @@ macro_rules! two_processes {
 
 two_processes! {
     postgres: Postgres, "", 500;
+    postgres_fewest: PostgresFewest, "", 500;
     sqlite: Sqlite, "", 500;
     mysql: MySql, "", 500;
     postgres_repeatable_read: Postgres, "repeatable-read", 200;
     postgres_serializable: Postgres, "serializable", 200;
+    postgres_fewest_repeatable_read: PostgresFewest, "repeatable-read", 200;
+    postgres_fewest_serializable: PostgresFewest, "serializable", 200;
     mysql_read_committed: MySql, "read-committed", 200;
     mysql_serializable: MySql, "serializable", 200;
 }

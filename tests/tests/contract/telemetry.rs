@@ -105,7 +105,7 @@ async fn no_event_has_a_key_a_body_or_a_header(app: &Fixture) {
         .await;
     // A record whose columns can't be read, which is an error to tell of.
     let byte = match app.database.backend() {
-        Backend::Postgres => "'\\x7b'",
+        Backend::Postgres | Backend::PostgresFewest => "'\\x7b'",
         Backend::Sqlite | Backend::MySql => "x'7b'",
     };
     let spoil = format!("UPDATE idem_keys SET headers = {byte} WHERE headers IS NOT NULL");

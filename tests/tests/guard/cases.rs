@@ -81,7 +81,7 @@ macro_rules! cases {
                     }
                     return;
                 }
-                Backend::Postgres => {
+                Backend::Postgres | Backend::PostgresFewest => {
                     leaks.extend(["COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "END"])
                 }
                 Backend::MySql => leaks.extend([

@@ -165,8 +165,12 @@ macro_rules! leaks {
                     .connect(database.url())
                     .await
                     .expect("the database is there");
-                let idempotency = Idempotency::new(pool.clone());
+                let idempotency = Idempotency::builder(pool.clone())
+                    .round_trips($backend.round_trips())
+                    .build()
+                    .expect("the settings make sense");
                 idempotency.migrate().await.expect("the schema is made");
+                idempotency.check().await.expect("all is well");
                 database
                     .execute("CREATE TABLE things (n INTEGER NOT NULL)")
                     .await

@@ -119,6 +119,12 @@ backend!(
     Backend::Postgres
 );
 backend!(
+    postgres_fewest,
+    sqlx::Postgres,
+    sqlx::PgConnection,
+    Backend::PostgresFewest
+);
+backend!(
     sqlite,
     sqlx::Sqlite,
     sqlx::SqliteConnection,
