@@ -7,6 +7,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use sqlx::Connection;
 
 use crate::atomic::{self, Attempt};
 use crate::backend::Backend;
@@ -387,7 +388,17 @@ impl<DB: Backend> Ticket<DB> {
             Problem::new(Code::StoreUnavailable)
         })?;
         let replay = Replay::new(status, completed.resources.clone());
-        let response = rebuild(&mut connection, &replay).await;
+        // What it would write is rolled back: a replay has no effect.
+        let read = async {
+            let mut reading = connection.begin().await?;
+            let response = rebuild(&mut reading, &replay).await;
+            reading.rollback().await?;
+            sqlx::Result::Ok(response)
+        };
+        let response = read.await.map_err(|error| {
+            tracing::error!(target: "idem", operation = self.spec.name, %error, "the transaction to rebuild an answer in failed");
+            Problem::new(Code::StoreUnavailable)
+        })?;
         drop(connection);
         let Some(mut response) = response else {
             return Err(Problem::new(Code::StoreUnavailable));

@@ -1,6 +1,6 @@
 //! `#[derive(EffectFree)]`: a type is free of effects if its fields are.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
     Attribute, Data, DeriveInput, Field, LitStr, Token, Type, parse::Parser, spanned::Spanned,
@@ -28,8 +28,10 @@ pub(crate) fn derive(item: TokenStream) -> TokenStream {
     );
     let name = &input.ident;
     let (declared, used, bounds) = generics.split_for_impl();
+    let itself = quote!(#name #used);
     let checks = checked.iter().map(|ty| {
         let place = Span::call_site().located_at(ty.span());
+        let ty = without_self(ty.to_token_stream(), &itself);
         let runtime = runtime.private_at(place);
         quote_spanned!(place=> #runtime::field().must_be_effect_free::<#ty>();)
     });
@@ -56,7 +58,25 @@ fn is_bound(ty: &Type, input: &DeriveInput) -> bool {
         .type_params()
         .map(|parameter| &parameter.ident)
         .collect();
-    mentions(ty.to_token_stream(), &parameters) && !mentions(ty.to_token_stream(), &[&input.ident])
+    let itself = [&input.ident, &Ident::new("Self", Span::call_site())];
+    mentions(ty.to_token_stream(), &parameters) && !mentions(ty.to_token_stream(), &itself)
+}
+
+/// The checks stand in a function, where there is no `Self`.
+fn without_self(ty: TokenStream, itself: &TokenStream) -> TokenStream {
+    ty.into_iter()
+        .flat_map(|token| match token {
+            TokenTree::Ident(word) if word == "Self" => {
+                quote_spanned!(word.span()=> #itself)
+            }
+            TokenTree::Group(group) => {
+                let mut inside = Group::new(group.delimiter(), without_self(group.stream(), itself));
+                inside.set_span(group.span());
+                TokenTree::Group(inside).into()
+            }
+            other => other.into(),
+        })
+        .collect()
 }
 
 /// All that are not trusted.

@@ -1,6 +1,6 @@
 //! Calls that are known by their path.
 
-use syn::{Expr, Token, punctuated::Punctuated};
+use syn::{Expr, ExprMethodCall, Lit, Token, punctuated::Punctuated};
 
 /// What a known call does beside the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub(super) enum Call {
     Service,
     /// Writes to the disk.
     Disk,
+    /// Runs another program.
+    Program,
 }
 
 impl Call {
@@ -36,6 +38,10 @@ impl Call {
             ),
             Call::Disk => format!(
                 "writes to the disk, and no rollback takes that back; write it through `{tx}`, or before the handler runs"
+            ),
+            Call::Program => format!(
+                "runs another program, and no rollback takes back what that does; write through `{tx}` what is to be \
+                 done, and do it after the commit"
             ),
         }
     }
@@ -71,24 +77,36 @@ const SPAWN_IF_GIVEN_CODE: [&str; 4] = [
     "thread::spawn",
 ];
 
-const SPAWNERS: [&str; 13] = [
+const SPAWNERS: [&str; 23] = [
     "Handle::current",
+    "Handle::try_current",
     "JoinSet::new",
     "TaskTracker::new",
+    "rayon::ThreadPoolBuilder::new",
+    "runtime::Builder::new_current_thread",
+    "runtime::Builder::new_multi_thread",
     "runtime::Handle::current",
+    "runtime::Runtime::new",
     "std::thread::Builder::new",
     "task::JoinSet::new",
     "task::LocalSet::new",
     "thread::Builder::new",
+    "tokio::runtime::Builder::new_current_thread",
+    "tokio::runtime::Builder::new_multi_thread",
     "tokio::runtime::Handle::current",
+    "tokio::runtime::Handle::try_current",
+    "tokio::runtime::Runtime::new",
+    "tokio::task::JoinSet::default",
     "tokio::task::JoinSet::new",
     "tokio::task::LocalSet::new",
+    "tokio_util::task::LocalPoolHandle::new",
     "tokio_util::task::TaskTracker::new",
-    "tokio::runtime::Runtime::new",
 ];
 
-const SERVICES: [&str; 26] = [
+const SERVICES: [&str; 34] = [
     "TcpStream::connect",
+    "TcpStream::connect_timeout",
+    "UdpSocket::bind",
     "UnixStream::connect",
     "async_nats::connect",
     "attohttpc::get",
@@ -100,20 +118,32 @@ const SERVICES: [&str; 26] = [
     "minreq::post",
     "redis::Client::open",
     "reqwest::Client::builder",
+    "reqwest::Client::default",
     "reqwest::Client::new",
     "reqwest::ClientBuilder::new",
     "reqwest::blocking::Client::builder",
+    "reqwest::blocking::Client::default",
     "reqwest::blocking::Client::new",
     "reqwest::blocking::get",
     "reqwest::get",
     "std::net::TcpStream::connect",
+    "std::net::TcpStream::connect_timeout",
+    "std::net::UdpSocket::bind",
+    "std::os::unix::net::UnixStream::connect",
     "surf::get",
     "surf::post",
     "tokio::net::TcpStream::connect",
+    "tokio::net::UdpSocket::bind",
     "tokio::net::UnixStream::connect",
     "ureq::get",
     "ureq::post",
     "ureq::put",
+];
+
+const PROGRAMS: [&str; 3] = [
+    "process::Command::new",
+    "std::process::Command::new",
+    "tokio::process::Command::new",
 ];
 
 const FILE_SYSTEMS: [&str; 7] = [
@@ -156,6 +186,8 @@ pub(super) fn call(path: &[String], arguments: &Punctuated<Expr, Token![,]>) -> 
         Some(Call::Spawner)
     } else if is(&SERVICES) {
         Some(Call::Service)
+    } else if is(&PROGRAMS) {
+        Some(Call::Program)
     } else if writes_file(&whole) {
         Some(Call::Disk)
     } else if connects(path) {
@@ -171,6 +203,33 @@ fn writes_file(path: &str) -> bool {
             .and_then(|rest| rest.strip_prefix("::"))
             .is_some_and(|function| FILE_WRITES.contains(&function))
     })
+}
+
+/// Whether this path begins the options of a file that is opened by them.
+pub(super) fn begins_file_options(path: &[String]) -> bool {
+    matches!(path, [.., owner, function] if owner == "OpenOptions" && function == "new" || owner == "File" && function == "options")
+}
+
+/// Options by which an opened file can be written, if they are `true`.
+const FILE_WRITE_OPTIONS: [&str; 5] =
+    ["append", "create", "create_new", "truncate", "write"];
+
+/// `.append(true)` and its kin. One of them is enough to be told of: they come together.
+pub(super) fn opens_for_writing(call: &ExprMethodCall) -> bool {
+    let is = |method: &ExprMethodCall| {
+        FILE_WRITE_OPTIONS
+            .iter()
+            .any(|option| method.method == option)
+            && matches!(method.args.first(), Some(Expr::Lit(literal)) if matches!(&literal.lit, Lit::Bool(on) if on.value))
+    };
+    let mut before = &*call.receiver;
+    while let Expr::MethodCall(inner) = before {
+        if is(inner) {
+            return false;
+        }
+        before = &inner.receiver;
+    }
+    is(call)
 }
 
 /// `PgPool::connect` and its kin by the names that sqlx gives them; what has a plainer name must be sqlx's by its path.

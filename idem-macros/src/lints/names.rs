@@ -21,6 +21,8 @@ pub(super) enum Origin {
     Query,
     /// What starts tasks or threads.
     Spawner,
+    /// Options by which a file is opened.
+    FileOptions,
     /// Anything.
     Unknown,
 }

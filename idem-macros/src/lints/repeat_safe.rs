@@ -127,7 +127,10 @@ fn is_step(column: &str, value: &[Token]) -> bool {
         }
         let qualified = at > 0 && value[at - 1] == Token::Symbol('.');
         let start = if qualified { at.saturating_sub(2) } else { at };
+        // The row that the request brings is the same again.
+        let brought = qualified && value[start].is("EXCLUDED");
         depth == 0
+            && !brought
             && token.name() == Some(column)
             && (operator(value.get(at + 1)) || start > 0 && operator(value.get(start - 1)))
     })

@@ -83,6 +83,7 @@ impl<'b> Walk<'b> {
 
     fn path(&self, function: &Expr) -> Option<Vec<String>> {
         match function {
+            Expr::Paren(inner) => self.path(&inner.expr),
             Expr::Path(path) => Some(imports::resolve(&path.path, &self.imports)),
             _ => None,
         }
@@ -100,7 +101,10 @@ impl<'b> Walk<'b> {
             Expr::Field(inner) => only_outside(self.origin(&inner.base)),
             Expr::Index(inner) => only_outside(self.origin(&inner.expr)),
             Expr::Await(inner) => only_outside(self.origin(&inner.base)),
-            Expr::Try(inner) => only_outside(self.origin(&inner.expr)),
+            Expr::Try(inner) => match self.origin(&inner.expr) {
+                Origin::Spawner => Origin::Spawner,
+                origin => only_outside(origin),
+            },
             Expr::Cast(inner) => only_outside(self.origin(&inner.expr)),
             Expr::MethodCall(call) => self.origin_of_method(call),
             Expr::Call(call) => self.origin_of_call(call),
@@ -131,7 +135,7 @@ impl<'b> Walk<'b> {
         match self.origin(&call.receiver) {
             Origin::Query if queries::runs(&call.method) => Origin::Unknown,
             Origin::Query => Origin::Query,
-            Origin::Spawner => Origin::Spawner,
+            origin @ (Origin::Spawner | Origin::FileOptions) => origin,
             Origin::Transaction if call.method == "as_mut" || call.method == "deref_mut" => {
                 Origin::Transaction
             }
@@ -149,6 +153,9 @@ impl<'b> Walk<'b> {
         }
         if calls::call(&path, &call.args) == Some(Call::Spawner) {
             return Origin::Spawner;
+        }
+        if calls::begins_file_options(&path) {
+            return Origin::FileOptions;
         }
         // A local closure may have captured the transaction.
         let is_local = path.len() == 1 && self.names.get(&path[0]).is_some();
@@ -344,6 +351,8 @@ impl<'ast> Visit<'ast> for Walk<'_> {
             self.check_run(call);
         } else if receiver == Origin::Spawner && method.starts_with("spawn") {
             self.report(&call.method, Call::Spawn.message(&self.tx));
+        } else if receiver == Origin::FileOptions && calls::opens_for_writing(call) {
+            self.report(&call.method, Call::Disk.message(&self.tx));
         } else if receiver == Origin::Outside
             && BEGINS.contains(&method.as_str())
             && is_pool(&call.receiver)

@@ -271,6 +271,16 @@ fn a_generic_field_is_a_bound_unless_it_holds_the_type_itself() {
 }
 
 #[test]
+fn a_field_may_call_the_type_itself() {
+    let text = pretty(effect_free::derive(tokens(
+        "struct Tree<T> { value: T, children: Vec<(u8, Option<Box<Self>>)> }",
+    )));
+    let check = "must_be_effect_free::<Vec<(u8, Option<Box<Tree<T>>>)>>();";
+    assert!(text.contains(check), "{text}");
+    assert!(!text.contains("Self"), "{text}");
+}
+
+#[test]
 fn trust_needs_a_reason_and_stands_on_a_field() {
     for field in [
         "#[effect_free(trust)] a: A",

@@ -181,8 +181,11 @@ impl Backend for Sqlite {
         if session.ended() {
             return Ok(TransactionState::RolledBack);
         }
-        // A statement between two locks of the handle: without one, the second can hang.
-        connection.execute("SELECT 1").await?;
+        // Refused while a transaction is open. The hooks don't tell of one that a handler ended after it had replaced
+        // them. It also is the statement between two locks of the handle, without which the second can hang.
+        if connection.execute("BEGIN").await.is_ok() {
+            return Ok(TransactionState::Ended);
+        }
         let handle = connection.lock_handle().await?.as_raw_handle().as_ptr() as usize;
         Ok(if handle == session.handle {
             TransactionState::Open

@@ -4,7 +4,7 @@
 //! is a marker, as the message of the type itself would be `EffectFree`'s. A
 //! condition without parameters would be an error where it stands, hence `for<'never>`.
 
-use std::sync;
+use std::sync::{self, atomic};
 
 use axum::extract::Request;
 use http::Extensions;
@@ -55,6 +55,16 @@ pub trait MayChange<Handle: ?Sized> {}
 )]
 pub trait MaySearch<Handle: ?Sized> {}
 
+/// Refuses types that have no parameter of their own.
+macro_rules! refused {
+    ($may:ident: $($(#[$attribute:meta])* $ty:ty),* $(,)?) => {
+        $(
+            $(#[$attribute])*
+            impl EffectFree for $ty where for<'never> AtomicHandler: $may<$ty> {}
+        )*
+    };
+}
+
 impl<DB: Database> EffectFree for sqlx::Pool<DB> where AtomicHandler: MayWriteThrough<Self> {}
 impl<DB: Database> EffectFree for sqlx::pool::PoolConnection<DB> where
     AtomicHandler: MayWriteThrough<Self>
@@ -73,29 +83,23 @@ impl<DB: crate::Backend> EffectFree for crate::Idempotency<DB> where
     AtomicHandler: MayWriteThrough<Self>
 {
 }
-
-#[cfg(feature = "postgres")]
-impl EffectFree for sqlx::PgConnection where
-    for<'never> AtomicHandler: MayWriteThrough<sqlx::PgConnection>
-{
-}
-#[cfg(feature = "postgres")]
-impl EffectFree for sqlx::postgres::PgListener where
-    for<'never> AtomicHandler: MayWriteThrough<sqlx::postgres::PgListener>
-{
-}
-
-#[cfg(feature = "sqlite")]
-impl EffectFree for sqlx::SqliteConnection where
-    for<'never> AtomicHandler: MayWriteThrough<sqlx::SqliteConnection>
-{
-}
-
-#[cfg(feature = "mysql")]
-impl EffectFree for sqlx::MySqlConnection where
-    for<'never> AtomicHandler: MayWriteThrough<sqlx::MySqlConnection>
-{
-}
+refused!(
+    MayWriteThrough:
+    #[cfg(feature = "postgres")]
+    sqlx::PgConnection,
+    #[cfg(feature = "postgres")]
+    sqlx::postgres::PgConnectOptions,
+    #[cfg(feature = "postgres")]
+    sqlx::postgres::PgListener,
+    #[cfg(feature = "sqlite")]
+    sqlx::SqliteConnection,
+    #[cfg(feature = "sqlite")]
+    sqlx::sqlite::SqliteConnectOptions,
+    #[cfg(feature = "mysql")]
+    sqlx::MySqlConnection,
+    #[cfg(feature = "mysql")]
+    sqlx::mysql::MySqlConnectOptions,
+);
 
 impl<T> EffectFree for sync::mpsc::Sender<T> where AtomicHandler: MayActThrough<Self> {}
 impl<T> EffectFree for sync::mpsc::SyncSender<T> where AtomicHandler: MayActThrough<Self> {}
@@ -104,52 +108,34 @@ impl<T> EffectFree for tokio_sync::mpsc::Sender<T> where AtomicHandler: MayActTh
 impl<T> EffectFree for tokio_sync::mpsc::UnboundedSender<T> where AtomicHandler: MayActThrough<Self> {}
 impl<T> EffectFree for tokio_sync::oneshot::Sender<T> where AtomicHandler: MayActThrough<Self> {}
 impl<T> EffectFree for tokio_sync::watch::Sender<T> where AtomicHandler: MayActThrough<Self> {}
-impl EffectFree for tokio::runtime::Handle where
-    for<'never> AtomicHandler: MayActThrough<tokio::runtime::Handle>
-{
-}
-impl EffectFree for tokio::runtime::Runtime where
-    for<'never> AtomicHandler: MayActThrough<tokio::runtime::Runtime>
-{
-}
 impl<T> EffectFree for tokio::task::JoinSet<T> where AtomicHandler: MayActThrough<Self> {}
-impl EffectFree for tokio_util::task::TaskTracker where
-    for<'never> AtomicHandler: MayActThrough<tokio_util::task::TaskTracker>
-{
-}
-impl EffectFree for std::fs::File where for<'never> AtomicHandler: MayActThrough<std::fs::File> {}
-impl EffectFree for std::net::TcpListener where
-    for<'never> AtomicHandler: MayActThrough<std::net::TcpListener>
-{
-}
-impl EffectFree for std::net::TcpStream where
-    for<'never> AtomicHandler: MayActThrough<std::net::TcpStream>
-{
-}
-impl EffectFree for std::net::UdpSocket where
-    for<'never> AtomicHandler: MayActThrough<std::net::UdpSocket>
-{
-}
-impl EffectFree for tokio::net::TcpListener where
-    for<'never> AtomicHandler: MayActThrough<tokio::net::TcpListener>
-{
-}
-impl EffectFree for tokio::net::TcpStream where
-    for<'never> AtomicHandler: MayActThrough<tokio::net::TcpStream>
-{
-}
-impl EffectFree for tokio::net::UdpSocket where
-    for<'never> AtomicHandler: MayActThrough<tokio::net::UdpSocket>
-{
-}
-impl EffectFree for std::process::Child where
-    for<'never> AtomicHandler: MayActThrough<std::process::Child>
-{
-}
-impl EffectFree for std::process::Command where
-    for<'never> AtomicHandler: MayActThrough<std::process::Command>
-{
-}
+refused!(
+    MayActThrough:
+    std::fs::File,
+    std::net::TcpListener,
+    std::net::TcpStream,
+    std::net::UdpSocket,
+    std::process::Child,
+    std::process::Command,
+    tokio::net::TcpListener,
+    tokio::net::TcpStream,
+    tokio::net::UdpSocket,
+    tokio::runtime::Handle,
+    tokio::runtime::Runtime,
+    tokio::task::AbortHandle,
+    tokio_sync::Notify,
+    tokio_util::task::TaskTracker,
+);
+#[cfg(unix)]
+refused!(
+    MayActThrough:
+    std::os::unix::net::UnixDatagram,
+    std::os::unix::net::UnixListener,
+    std::os::unix::net::UnixStream,
+    tokio::net::UnixDatagram,
+    tokio::net::UnixListener,
+    tokio::net::UnixStream,
+);
 
 impl<T: ?Sized> EffectFree for sync::Mutex<T> where AtomicHandler: MayChange<Self> {}
 impl<T: ?Sized> EffectFree for sync::RwLock<T> where AtomicHandler: MayChange<Self> {}
@@ -157,7 +143,19 @@ impl<T> EffectFree for sync::OnceLock<T> where AtomicHandler: MayChange<Self> {}
 impl<T: ?Sized> EffectFree for tokio_sync::Mutex<T> where AtomicHandler: MayChange<Self> {}
 impl<T: ?Sized> EffectFree for tokio_sync::RwLock<T> where AtomicHandler: MayChange<Self> {}
 impl<T> EffectFree for tokio_sync::OnceCell<T> where AtomicHandler: MayChange<Self> {}
+refused!(
+    MayChange:
+    atomic::AtomicBool,
+    atomic::AtomicI16,
+    atomic::AtomicI32,
+    atomic::AtomicI64,
+    atomic::AtomicI8,
+    atomic::AtomicIsize,
+    atomic::AtomicU16,
+    atomic::AtomicU32,
+    atomic::AtomicU64,
+    atomic::AtomicU8,
+    atomic::AtomicUsize,
+);
 
-impl EffectFree for Request where for<'never> AtomicHandler: MaySearch<Request> {}
-impl EffectFree for Parts where for<'never> AtomicHandler: MaySearch<Parts> {}
-impl EffectFree for Extensions where for<'never> AtomicHandler: MaySearch<Extensions> {}
+refused!(MaySearch: Extensions, Parts, Request);

@@ -23,8 +23,21 @@ impl HeadArgument for RawQuery {}
 
 /// A function that answers by the request's head alone, as `async fn(Method, Uri) -> impl IntoResponse`. `T` is inferred.
 ///
-/// Without state and body there is nothing to write with, so that it may answer requests of every method. It is `Copy`, so
-/// that it has not captured a pool either.
+/// Without state and body there is nothing to write with, so that it may answer requests of every method. It is of no size,
+/// so that it has not captured a pool either, not even a `&'static` one:
+///
+/// ```compile_fail,E0080
+/// use axum::http::StatusCode;
+/// use idem_runtime::routing::Router;
+///
+/// let sent: &'static std::sync::mpsc::SyncSender<String> = Box::leak(Box::new(std::sync::mpsc::sync_channel(1).0));
+/// let router: Router = Router::new().fallback(move || async move {
+///     let _ = sent.try_send("not found".to_owned());
+///     StatusCode::NOT_FOUND
+/// });
+/// ```
+///
+/// That is found when the program is built, and not by `cargo check`.
 #[diagnostic::on_unimplemented(
     message = "this fallback could write: requests of every method reach it",
     label = "takes or captures more than the request's head",
@@ -49,6 +62,13 @@ macro_rules! fallback_handler {
             $($argument: HeadArgument,)*
         {
             async fn answer(self, request: Request) -> Response {
+                const {
+                    assert!(
+                        size_of::<F>() == 0,
+                        "this fallback could write: requests of every method reach it, and it captures a value; \
+                         take what it needs from the request's head, or from a constant"
+                    );
+                }
                 let (mut parts, _) = request.into_parts();
                 $(
                     let $argument = match $argument::from_request_parts(&mut parts, &()).await {

@@ -28,6 +28,10 @@ fn tasks_and_threads_are_found() {
         "use tokio::spawn; spawn(async {});",
         "use tokio::{self as t, task::spawn_blocking as sb}; { sb(|| 1); }",
         "use tokio::task; task::spawn(async {});",
+        "(tokio::spawn)(async {});",
+        "tokio::runtime::Runtime::new()?.spawn(async {});",
+        "Handle::try_current()?.spawn(async {});",
+        "tokio::runtime::Builder::new_current_thread().build()?.spawn(async {});",
     ] {
         refused(body, SPAWN);
     }
@@ -251,4 +255,31 @@ fn all_faults_of_a_body_come_together() {
         r#"tokio::spawn(async {}); sqlx::query("COMMIT").execute(&pool).await?; reqwest::get(URL).await?;"#,
     );
     assert_eq!(faults.len(), 4, "{faults:?}");
+}
+
+#[test]
+fn files_that_are_opened_for_writing_and_programs_are_found() {
+    for body in [
+        "std::fs::OpenOptions::new().append(true).open(path)?;",
+        "OpenOptions::new().read(true).write(true).create(true).open(path).await?;",
+        "File::options().write(true).open(path)?;",
+        "let mut options = OpenOptions::new(); options.create_new(true);",
+    ] {
+        refused(body, DISK);
+    }
+    for body in [
+        "std::process::Command::new(\"mail\").spawn()?;",
+        "use std::process; process::Command::new(\"mail\").status()?;",
+        "tokio::process::Command::new(\"mail\").output().await?;",
+    ] {
+        refused(body, "runs another program, and no rollback takes back what that does");
+    }
+    for body in [
+        "OpenOptions::new().read(true).open(path)?;",
+        "OpenOptions::new().write(false).open(path)?;",
+        "Command::new(new.title).spawn()?;",
+        "pages.append(true);",
+    ] {
+        accepted(body);
+    }
 }

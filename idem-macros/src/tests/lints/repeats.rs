@@ -27,6 +27,7 @@ fn increments_are_found() {
         "UPDATE a SET text = text || 'more' WHERE id = $1",
         "UPDATE a SET n = n - $2 WHERE id = $1 AND n >= $2",
         "INSERT INTO a VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET n = a.n + 1",
+        "INSERT INTO a VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET n = a.n + excluded.n",
     ] {
         for design in [Design::ClientId, Design::Conditional, Design::Precondition] {
             let found = faults_of_sql(design, sql);
@@ -48,6 +49,7 @@ fn what_does_not_match_again_is_honest() {
         "UPDATE a SET n = coalesce(n, $1) + 0 WHERE id = $2",
         "UPDATE a SET n = m + 1 WHERE id = $2",
         "UPDATE a SET n = $1 WHERE id = $2 AND m = m + 1",
+        "INSERT INTO a VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET n = excluded.n + 1",
         "SELECT n + 1 FROM a",
         "DELETE FROM a WHERE id = $1",
     ] {
