@@ -16,7 +16,7 @@ use crate::detach::Detached;
 use crate::faults::{self, Plant};
 use crate::fingerprint::{Fingerprint, FingerprintInput, FingerprintOptions};
 use crate::flight::{Follower, Joined, NoAnswer};
-use crate::idempotency::{Idempotency, Rules};
+use crate::idempotency::{Idempotency, Rules, StoreError};
 use crate::key::IdempotencyKey;
 use crate::operation::{InFlight, KeyRequirement, KeySpace, Spec};
 use crate::problem::{Code, Problem};
@@ -243,8 +243,9 @@ impl<DB: Backend> Ticket<DB> {
             leader.land(Arc::new(refused));
             return self.overloaded();
         };
+        let ticket = Arc::new(self);
         let attempt = Attempt {
-            ticket: self.clone(),
+            ticket: ticket.clone(),
             buffered,
             operation_id: scope::operation_id(&scope, spec.name, &key),
             scope,
@@ -254,30 +255,30 @@ impl<DB: Backend> Ticket<DB> {
         // Boxed where it is made: it is large, and would be copied on its way.
         let running = Box::pin(attempt.run(prepare));
         let follower = leader.follow();
-        let ticket = self.clone();
+        let emitting = ticket.clone();
         let task = async move {
             let finished = running.await;
-            ticket.emit(finished.signal);
+            emitting.emit(finished.signal);
             if finished.released {
-                ticket.emit(Signal::Released);
+                emitting.emit(Signal::Released);
             }
             drop(permit);
             leader.land(Arc::new(finished.landed));
             finished.own
         };
-        let own = match self.detached(task).await {
+        let own = match ticket.detached(task).await {
             Ok(own) => own,
-            Err(_) => return self.refuse(&Problem::new(Code::StoreUnavailable)),
+            Err(_) => return ticket.refuse(&Problem::new(Code::StoreUnavailable)),
         };
         faults::point("answer");
         match own {
             Some((response, expires_at)) => {
-                faults::remember(&self.digest, &response);
+                faults::remember(&ticket.digest, &response);
                 response.into_response(expires_at)
             }
             None => match follower.answer(None).await {
-                Ok(landed) => self.answer(&landed).await.0,
-                Err(_) => self.refuse(&Problem::new(Code::StoreUnavailable)),
+                Ok(landed) => ticket.answer(&landed).await.0,
+                Err(_) => ticket.refuse(&Problem::new(Code::StoreUnavailable)),
             },
         }
     }
@@ -383,23 +384,23 @@ impl<DB: Backend> Ticket<DB> {
                 .map_err(|_| Problem::new(Code::StoreUnavailable));
         };
         let limit = tokio::time::Instant::now() + settings.store_timeout;
-        let mut connection = self.idempotency.connection(limit).await.map_err(|error| {
-            tracing::error!(target: "idem", operation = self.spec.name, %error, "no connection to rebuild an answer with");
-            Problem::new(Code::StoreUnavailable)
-        })?;
+        let idempotency = self.idempotency.clone();
         let replay = Replay::new(status, completed.resources.clone());
-        // What it would write is rolled back: a replay has no effect.
-        let read = async {
-            let mut reading = connection.begin().await?;
+        // What it would write is rolled back: a replay has no effect. Detached, as every begin.
+        let read = async move {
+            let mut connection = idempotency.connection(limit).await?;
+            let mut reading = connection.begin().await.map_err(StoreError::Database)?;
             let response = rebuild(&mut reading, &replay).await;
-            reading.rollback().await?;
-            sqlx::Result::Ok(response)
+            reading.rollback().await.map_err(StoreError::Database)?;
+            Ok::<_, StoreError>(response)
         };
-        let response = read.await.map_err(|error| {
-            tracing::error!(target: "idem", operation = self.spec.name, %error, "the transaction to rebuild an answer in failed");
+        let Ok(read) = self.detached(read).await else {
+            return Err(Problem::new(Code::HandlerPanicked));
+        };
+        let response = read.map_err(|error| {
+            tracing::error!(target: "idem", operation = self.spec.name, %error, "an answer could not be rebuilt");
             Problem::new(Code::StoreUnavailable)
         })?;
-        drop(connection);
         let Some(mut response) = response else {
             return Err(Problem::new(Code::StoreUnavailable));
         };

@@ -48,7 +48,7 @@ pub(crate) const POLL: (Duration, Duration) =
 
 /// A request that runs its handler for its key.
 pub(crate) struct Attempt<DB: Backend> {
-    pub(crate) ticket: Ticket<DB>,
+    pub(crate) ticket: Arc<Ticket<DB>>,
     pub(crate) buffered: Buffered,
     pub(crate) scope: ScopeKey,
     pub(crate) id: RecordId,

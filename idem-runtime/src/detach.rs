@@ -36,9 +36,14 @@ impl<T: Send + 'static> Detached<T> {
         tasks: &TaskTracker,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Self {
-        let future = AssertUnwindSafe(future.in_current_span()).catch_unwind();
+        let span = tracing::Span::current();
+        let future: BoxFuture<'static, _> = if span.is_none() {
+            Box::pin(AssertUnwindSafe(future).catch_unwind())
+        } else {
+            Box::pin(AssertUnwindSafe(future.instrument(span)).catch_unwind())
+        };
         Self {
-            future: Some(Box::pin(future)),
+            future: Some(future),
             _token: tasks.token(),
             tasks: tasks.clone(),
         }

@@ -1,10 +1,11 @@
 //! First executions and replays on PostgreSQL, against the same handler with its idempotency written by
 //! hand as plain sqlx, and against the handler without any.
 //!
-//! `IDEM_POSTGRES_URL=postgres://… cargo bench -p idem-tests --bench postgres`
+//! `IDEM_POSTGRES_URL=postgres://… cargo bench -p idem-tests --no-default-features --bench postgres`
 //!
 //! The contenders take turns, in rounds of one run; what counts is the median of the rounds' ratios.
-//! With `--latency` a proxy adds half a millisecond to each message from and to the server.
+//! The last rows have a proxy that adds half a millisecond to each round trip (with `--latency`, only those).
+//! `--separate` sends each of the library's statements in a message of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use bytes::Bytes;
-use idem_runtime::{EffectFree, Idempotency, Tx, idempotent};
+use idem_runtime::{EffectFree, Idempotency, RoundTrips, Tx, idempotent};
 use idem_tests::proxy::Proxy;
 use idem_tests::servers::{Backend, TestDatabase};
 use serde::{Deserialize, Serialize};
@@ -323,7 +324,7 @@ async fn profile(app: &Router, path: &'static str) {
     }
 }
 
-async fn app(options: PgConnectOptions) -> Router {
+async fn app(options: PgConnectOptions, round_trips: RoundTrips) -> Router {
     let pool = PgPoolOptions::new()
         .max_connections(40)
         .min_connections(40)
@@ -332,13 +333,9 @@ async fn app(options: PgConnectOptions) -> Router {
         .await
         .expect("PostgreSQL is there");
     let idempotency = Idempotency::builder(pool.clone())
-        .round_trips(match std::env::var("ROUND_TRIPS").as_deref() {
-            Ok("fewest") => idem_runtime::RoundTrips::Fewest,
-            Ok("separate") => idem_runtime::RoundTrips::Separate,
-            _ => idem_runtime::RoundTrips::Auto,
-        })
+        .round_trips(round_trips)
         .build()
-        .expect("settings");
+        .expect("the settings make sense");
     idempotency.migrate().await.expect("the schema is made");
     Router::new()
         .route("/plain", post(plain))
@@ -349,7 +346,13 @@ async fn app(options: PgConnectOptions) -> Router {
 
 #[tokio::main]
 async fn main() {
-    let only_latency = std::env::args().any(|argument| argument == "--latency");
+    let given = |flag: &str| std::env::args().any(|argument| argument == flag);
+    let only_latency = given("--latency");
+    let round_trips = if given("--separate") {
+        RoundTrips::Separate
+    } else {
+        RoundTrips::Fewest
+    };
     let database = TestDatabase::create(Backend::Postgres).await;
     let options: PgConnectOptions = database.url().parse().expect("a database URL");
     let setup = PgPool::connect_with(options.clone())
@@ -363,7 +366,7 @@ async fn main() {
         "| PostgreSQL | clients | idem /s | by hand /s | idem : by hand | idem : unprotected | by hand : unprotected |"
     );
     println!("|---|---|---|---|---|---|---|");
-    let direct = app(options).await;
+    let direct = app(options, round_trips).await;
     if let Ok(path) = std::env::var("PROFILE") {
         return profile(&direct, path.leak()).await;
     }
@@ -381,7 +384,7 @@ async fn main() {
         .url_through(proxy.address())
         .parse()
         .expect("a database URL");
-    let far = app(far).await;
+    let far = app(far, round_trips).await;
     for clients in [8, 32] {
         compare(&far, "first executions, 0.5 ms away", clients, Keys::Fresh).await;
     }

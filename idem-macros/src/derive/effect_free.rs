@@ -70,7 +70,8 @@ fn without_self(ty: TokenStream, itself: &TokenStream) -> TokenStream {
                 quote_spanned!(word.span()=> #itself)
             }
             TokenTree::Group(group) => {
-                let mut inside = Group::new(group.delimiter(), without_self(group.stream(), itself));
+                let mut inside =
+                    Group::new(group.delimiter(), without_self(group.stream(), itself));
                 inside.set_span(group.span());
                 TokenTree::Group(inside).into()
             }

@@ -211,8 +211,7 @@ pub(super) fn begins_file_options(path: &[String]) -> bool {
 }
 
 /// Options by which an opened file can be written, if they are `true`.
-const FILE_WRITE_OPTIONS: [&str; 5] =
-    ["append", "create", "create_new", "truncate", "write"];
+const FILE_WRITE_OPTIONS: [&str; 5] = ["append", "create", "create_new", "truncate", "write"];
 
 /// `.append(true)` and its kin. One of them is enough to be told of: they come together.
 pub(super) fn opens_for_writing(call: &ExprMethodCall) -> bool {

@@ -243,14 +243,13 @@ pub enum Isolation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RoundTrips {
-    /// As few as possible where the server is far (a round trip of more than 0.15 ms when the pool is first used), and
-    /// [`Separate`](Self::Separate) where it is near.
+    /// As few as possible: the claim rides with `BEGIN`, and the stored answer with `COMMIT`. Two round trips less a
+    /// request than [`Separate`](Self::Separate), near a server as far from it.
+    ///
+    /// It needs a session's prepared statements, and is switched off where a pooler, or a hook of the pool, drops them. A
+    /// duplicate that another process works on, or whose key this process does not remember, shows in the
+    /// server's log as an error that says so.
     #[default]
-    Auto,
-    /// The claim rides with `BEGIN`, and the stored answer with `COMMIT`: two round trips less a request, for some
-    /// more work at the server. A duplicate that another process works on, or whose key this process does not
-    /// remember, shows in the server's log as an error that says so. Needs a session's prepared statements, so
-    /// that it is switched off where a pooler drops them.
     Fewest,
     /// Each statement is a message of its own.
     Separate,

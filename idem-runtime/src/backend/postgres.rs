@@ -5,8 +5,6 @@
 //! once. The look's snapshot is older than the lock, so that a late attempt may win the lock of a key
 //! that is already completed; its insert then finds the record and the attempt is rolled back.
 
-use std::time::{Duration, Instant};
-
 use bytes::Bytes;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
@@ -44,16 +42,11 @@ struct Mark {
     lock: (i32, i32),
 }
 
-/// What was found out about the server.
-#[derive(Clone, Debug)]
+/// What is known of the server.
+#[derive(Clone, Debug, Default)]
 pub struct Server {
-    /// The shortest of a few.
-    round_trip: Duration,
     fusing: fused::Fusing,
 }
-
-/// Above it a round trip costs more than the server's work for one that is saved.
-const FAR: Duration = Duration::from_micros(150);
 
 /// The columns of a record, in the order in which [`record`] reads them.
 macro_rules! columns {
@@ -150,17 +143,8 @@ impl Backend for Postgres {
     type Session = Session;
     type Server = Server;
 
-    async fn detect(connection: &mut PgConnection) -> sqlx::Result<Server> {
-        let mut round_trip = Duration::MAX;
-        for _ in 0..5 {
-            let sent = Instant::now();
-            connection.ping().await?;
-            round_trip = round_trip.min(sent.elapsed());
-        }
-        Ok(Server {
-            round_trip,
-            fusing: fused::Fusing::default(),
-        })
+    async fn detect(_: &mut PgConnection) -> sqlx::Result<Server> {
+        Ok(Server::default())
     }
 
     async fn begin(
@@ -173,12 +157,7 @@ impl Backend for Postgres {
     }
 
     fn fuses(server: &Server, round_trips: RoundTrips) -> bool {
-        let wanted = match round_trips {
-            RoundTrips::Auto => server.round_trip > FAR,
-            RoundTrips::Fewest => true,
-            RoundTrips::Separate => false,
-        };
-        wanted && server.fusing.is_on()
+        round_trips == RoundTrips::Fewest && server.fusing.is_on()
     }
 
     async fn begin_claimed(

@@ -30,7 +30,7 @@ use crate::response::HeaderPolicy;
 /// | [`store_timeout`](Self::store_timeout) | 1.5 seconds |
 /// | [`bare_keys`](Self::bare_keys) | accepted |
 /// | [`isolation`](Self::isolation) | the database's own default |
-/// | [`round_trips`](Self::round_trips) | as the network asks for |
+/// | [`round_trips`](Self::round_trips) | as few as possible |
 #[derive(Debug)]
 pub struct IdempotencyBuilder<DB: Backend> {
     pool: Pool<DB>,

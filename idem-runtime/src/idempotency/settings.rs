@@ -50,7 +50,7 @@ impl Default for Settings {
             store_timeout: Duration::from_millis(1500),
             bare_keys: true,
             isolation: None,
-            round_trips: RoundTrips::Auto,
+            round_trips: RoundTrips::default(),
             // "idem" in ASCII.
             lock_namespace: 0x6964_656d,
             problems: ProblemStyle::default(),

@@ -55,7 +55,7 @@ impl Config {
             address: variable("ADDR").unwrap_or_else(|| "127.0.0.1:0".to_owned()),
             database_url,
             isolation: variable("ISOLATION").map(isolation).transpose()?,
-            round_trips: variable("ROUND_TRIPS").map_or(Ok(RoundTrips::Auto), round_trips)?,
+            round_trips: variable("ROUND_TRIPS").map_or(Ok(RoundTrips::default()), round_trips)?,
             pool_size: number("POOL_SIZE")?.unwrap_or(10),
             max_in_flight: number("MAX_IN_FLIGHT")?,
             wait: variable("WAIT").map(duration).transpose()?,
@@ -89,7 +89,6 @@ fn isolation(value: String) -> Result<Isolation, String> {
 
 fn round_trips(value: String) -> Result<RoundTrips, String> {
     match value.as_str() {
-        "auto" => Ok(RoundTrips::Auto),
         "fewest" => Ok(RoundTrips::Fewest),
         "separate" => Ok(RoundTrips::Separate),
         _ => Err(format!("ROUND_TRIPS is unknown: {value}")),

@@ -272,7 +272,10 @@ fn files_that_are_opened_for_writing_and_programs_are_found() {
         "use std::process; process::Command::new(\"mail\").status()?;",
         "tokio::process::Command::new(\"mail\").output().await?;",
     ] {
-        refused(body, "runs another program, and no rollback takes back what that does");
+        refused(
+            body,
+            "runs another program, and no rollback takes back what that does",
+        );
     }
     for body in [
         "OpenOptions::new().read(true).open(path)?;",
