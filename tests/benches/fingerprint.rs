@@ -69,15 +69,19 @@ fn main() {
             }),
         ),
     ];
-    for (name, body) in [
+    for (name, body) in bodies() {
+        compare(name, body.as_bytes(), &contenders);
+    }
+}
+
+pub(crate) fn bodies() -> [(&'static str, String); 5] {
+    [
         ("an order, members unsorted, compact", order(false)),
         ("the same, indented", indented()),
         ("an order, members sorted, compact", order(true)),
         ("long texts", texts()),
         ("no two objects alike", settings()),
-    ] {
-        compare(name, body.as_bytes(), &contenders);
-    }
+    ]
 }
 
 fn compare(name: &str, body: &[u8], contenders: &[Contender<'_>]) {

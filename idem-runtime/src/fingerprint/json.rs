@@ -23,14 +23,15 @@
 //! records hashes their names once. Numbers are given in the order of writing, so a reader could follow.
 
 mod block;
+mod buffer;
+mod draft;
 mod frame;
-mod names;
+mod members;
 mod number;
-mod output;
 mod pointer;
-mod rows;
 mod scalar;
 mod scan;
+mod template;
 mod text;
 mod values;
 

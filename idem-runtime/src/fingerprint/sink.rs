@@ -46,20 +46,6 @@ impl Sink {
         self.byte(number.to_le_bytes()[0]);
     }
 
-    /// A tag and a number.
-    #[inline(always)]
-    pub(super) fn tagged_number(&mut self, tag: u8, number: u64) {
-        if number < 0x80
-            && let Some(to) = self.buffer.get_mut(self.used..self.used + 2)
-        {
-            to.copy_from_slice(&[tag, number as u8]);
-            self.used += 2;
-        } else {
-            self.byte(tag);
-            self.number(number);
-        }
-    }
-
     /// A length and as many bytes.
     pub(super) fn prefixed(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
@@ -87,29 +73,16 @@ impl Sink {
     /// Appends `source[start..end]`; `source` is passed whole because a short piece is read a block at a time.
     #[inline(always)]
     pub(super) fn piece(&mut self, source: &[u8], start: usize, end: usize) {
-        self.pieces(source, std::iter::once((start, end)));
-    }
-
-    /// Appends `source[start..end]` for each of several pieces.
-    #[inline(always)]
-    pub(super) fn pieces(&mut self, source: &[u8], pieces: impl Iterator<Item = (usize, usize)>) {
-        // A copy of the field, since a length in memory is what the next piece would wait for.
-        let mut used = self.used;
-        for (start, end) in pieces {
-            let length = end - start;
-            if length <= BLOCK
-                && let Some(from) = source.get(start..start + BLOCK)
-                && let Some(to) = self.buffer.get_mut(used..used + BLOCK)
-            {
-                to.copy_from_slice(from);
-                used += length;
-            } else {
-                self.used = used;
-                self.bytes(&source[start..end]);
-                used = self.used;
-            }
+        let length = end - start;
+        if length <= BLOCK
+            && let Some(from) = source.get(start..start + BLOCK)
+            && let Some(to) = self.buffer.get_mut(self.used..self.used + BLOCK)
+        {
+            to.copy_from_slice(from);
+            self.used += length;
+        } else {
+            self.bytes(&source[start..end]);
         }
-        self.used = used;
     }
 
     fn flush(&mut self) {

@@ -57,20 +57,43 @@ impl Block {
     #[inline(always)]
     pub(super) fn stop(self) -> usize {
         self.first(|word| {
-            let quote = (word ^ all(b'"')).wrapping_sub(all(1));
+            // 0x22, the quote, becomes 0x20 and stands next to the control characters, whose order does not matter.
+            let quote_or_control = (word ^ all(2)).wrapping_sub(all(0x21));
             let backslash = (word ^ all(b'\\')).wrapping_sub(all(1));
-            let control = word.wrapping_sub(all(0x20));
-            (quote | backslash | control) & !word & HIGH_BITS
+            (quote_or_control | backslash) & !word & HIGH_BITS
         })
     }
 
     /// How many decimal digits come first.
     #[inline(always)]
     pub(super) fn digits(self) -> usize {
-        self.first(|word| {
-            let value = word ^ all(b'0');
-            (value | value.wrapping_add(all(0x80 - 10))) & HIGH_BITS
-        })
+        self.first(no_digits)
+    }
+
+    /// The length of the number that comes first, if it is shorter than half a block and spelt as briefly as it can be
+    /// without an exponent; `None` says nothing.
+    #[inline(always)]
+    pub(super) fn plain_number(self) -> Option<usize> {
+        let word = self.0 as u64;
+        let byte = |at: u32| (word >> (8 * at)) as u8;
+        let others = no_digits(word);
+        if others == 0 {
+            return None;
+        }
+        let integer_end = others.trailing_zeros() >> 3;
+        let mut end = integer_end;
+        if byte(integer_end) == b'.' {
+            // A point carries nothing into the next byte, so the second mark is exact, too.
+            let others = others & (others - 1);
+            end = others.trailing_zeros() >> 3;
+            if others == 0 || end == integer_end + 1 || byte(end - 1) == b'0' {
+                return None;
+            }
+        }
+        let is_plain = integer_end > 0
+            && (byte(0) != b'0' || integer_end == 1)
+            && byte(end) | 0x20 != b'e';
+        is_plain.then_some(end as usize)
     }
 
     /// How many spaces come first.
@@ -86,13 +109,6 @@ impl Block {
         self.0 & LOWEST[count & 31]
     }
 
-    /// How many of the first `count` bytes remain without the zero digits at their end.
-    #[inline(always)]
-    pub(super) fn without_last_zeros(self, count: usize) -> usize {
-        let others = Block(self.0 ^ u128::from_le_bytes([b'0'; 16])).lowest(count);
-        Block::SIZE - (others.leading_zeros() >> 3) as usize
-    }
-
     /// The first `count` bytes to compare others with.
     pub(super) fn beginning(self, count: usize) -> Beginning {
         Beginning {
@@ -105,12 +121,13 @@ impl Block {
     pub(super) fn begins_with(self, beginning: &Beginning) -> bool {
         self.0 & beginning.mask == beginning.bytes
     }
+}
 
-    #[inline(always)]
-    pub(super) fn is_ascii(self) -> bool {
-        let (low, high) = self.halves();
-        (low | high) & HIGH_BITS == 0
-    }
+/// Marks what is no decimal digit.
+#[inline(always)]
+fn no_digits(word: u64) -> u64 {
+    let value = word ^ all(b'0');
+    (value | value.wrapping_add(all(0x80 - 10))) & HIGH_BITS
 }
 
 /// Some bytes that a block may begin with.
@@ -167,14 +184,6 @@ mod tests {
             "{bytes:?}"
         );
         assert_eq!(block.spaces(), first(&|byte| byte != b' '), "{bytes:?}");
-        assert_eq!(block.is_ascii(), bytes.is_ascii(), "{bytes:?}");
-        for count in 1..=16 {
-            let kept = bytes[..count]
-                .iter()
-                .rposition(|byte| *byte != b'0')
-                .map_or(0, |at| at + 1);
-            assert_eq!(block.without_last_zeros(count), kept, "{bytes:?}");
-        }
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! What the pass knows of the arrays and objects that it is in.
 
-use super::{names::NO_LAYOUT, output::Start, pointer::NOWHERE, rows::NO_PATTERN};
-
-/// How many objects of an array are alike before a pattern is looked for.
-const PATIENCE: u32 = 4;
+use super::{draft::Mark, members::First, pointer::NOWHERE, template::Template};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -14,60 +11,74 @@ pub(super) enum Kind {
 }
 
 /// An array or object whose end has not been read yet.
-#[derive(Clone, Copy)]
 pub(super) struct Frame {
     pub(super) kind: Kind,
-    /// Of an object: the layout that it is expected to have, as long as its names bear it out. Of an array: the layout
-    /// of the last object in it, which the next is expected to have.
-    pub(super) layout: u32,
-    /// Of an object: the slot of the layout that the next name should match. Of an array: the next element's index.
-    pub(super) next: u32,
-    /// The end of the layout's slots.
-    pub(super) last: u32,
-    pub(super) open_members: u32,
-    pub(super) open_names: u32,
-    pub(super) object: u32,
+    /// Where this value begins in the body.
+    pub(super) source: u32,
+    /// What had been written before it.
+    pub(super) mark: Mark,
+    /// Of an object.
+    pub(super) first: First,
+    /// Where the value of an object's current member begins in the body, or an array's current element's index.
+    pub(super) current: u32,
     /// Where this value stands among the ignore pointers, and where the current child does.
     pub(super) pointer: u32,
     pub(super) child: u32,
-    /// Where an object begins in the body.
-    pub(super) start: u32,
-    /// Of an array: the pattern that its elements follow, how many objects of one layout were the last in it, and how
-    /// many of them a pattern is learnt from.
-    pub(super) pattern: u32,
-    pub(super) alike: u32,
-    pub(super) patience: u32,
     /// What to take back when the current child, which is ignored, is over.
-    pub(super) ignoring: Option<Start>,
+    pub(super) ignoring: Option<Mark>,
+    /// Of an array.
+    pub(super) list: List,
 }
 
-impl Frame {
-    /// Around a document at a place among the ignore pointers.
-    pub(super) fn root(child: u32) -> Frame {
-        Frame {
-            kind: Kind::Root,
-            child,
-            ..Frame::array(NO_LAYOUT, NOWHERE)
+/// What the elements of an array have been like.
+pub(super) struct List {
+    pub(super) template: Option<Box<Template>>,
+    /// How many more elements must have the shape of the one before them until a template is learnt.
+    wait: u32,
+    patience: u32,
+}
+
+impl List {
+    const fn new() -> List {
+        List {
+            template: None,
+            wait: 1,
+            patience: 1,
         }
     }
 
+    /// Takes note of an element that followed no template; says whether it is time to learn one.
+    pub(super) fn element(&mut self, is_as_before: bool) -> bool {
+        if !is_as_before {
+            self.wait = self.patience;
+            return false;
+        }
+        self.wait = self.wait.saturating_sub(1);
+        self.wait == 0
+    }
+
+    /// Gives up a template and waits longer for the next, so that a list without one costs little more for it.
+    #[cold]
+    pub(super) fn give_up(&mut self) {
+        self.template = None;
+        self.patience = self.patience.saturating_mul(2);
+        self.wait = self.patience;
+    }
+}
+
+impl Frame {
     #[inline(always)]
-    pub(super) fn array(layout: u32, pointer: u32) -> Frame {
+    pub(super) fn new(kind: Kind, source: usize, mark: Mark, pointer: u32) -> Frame {
         Frame {
-            kind: Kind::Array,
-            layout,
-            next: 0,
-            last: 0,
-            open_members: 0,
-            open_names: 0,
-            object: 0,
+            kind,
+            source: source as u32,
+            mark,
+            first: First::default(),
+            current: 0,
             pointer,
             child: NOWHERE,
-            start: 0,
-            pattern: NO_PATTERN,
-            alike: 0,
-            patience: PATIENCE,
             ignoring: None,
+            list: List::new(),
         }
     }
 }

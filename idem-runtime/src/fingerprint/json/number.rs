@@ -1,67 +1,50 @@
-//! Numbers as exact decimals: significant digits without zeros at either end, times a power of ten. Zero has no digits.
+//! Numbers as exact decimals.
+//!
+//! A number is its significant digits, without zeros at either end, times a power of ten. If its plain spelling, without
+//! an exponent, has no more than fifteen digits, it is written so, since that is how it is nearly always sent; any other
+//! is written as digits and exponent.
 
 use super::{
     block::Block,
-    values::{Values, tag},
+    buffer::Buffer,
+    scalar::peek,
+    values::{self, tag},
 };
+
+/// The most digits of a plain spelling; with a point they still fit in a block.
+const PLAIN_DIGITS: usize = Block::SIZE - 1;
 
 /// Reads the number at a position, writes it, and says where it ends; `None` if it is no JSON number or its exponent
 /// does not fit in 64 bits.
 #[inline(always)]
-pub(super) fn encode(body: &[u8], at: usize, values: &mut Values) -> Option<usize> {
-    let negative = body.get(at) == Some(&b'-');
-    let start = at + usize::from(negative);
+pub(super) fn encode(body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
+    let is_negative = peek(body, at) == b'-';
+    let start = at + usize::from(is_negative);
     let block = Block::at(body, start);
-    let count = block.digits();
-    let first = block.bytes()[0];
-    // What is too long, has a zero in front or has an exponent takes the long way.
-    if count == 0 || count == Block::SIZE || (first == b'0' && count > 1) {
-        return encode_any(body, at, values);
-    }
-    let sign = if negative { tag::NEGATIVE } else { 0 };
-    let significant = block.without_last_zeros(count);
-    let end = start + count;
-    match body.get(end) {
-        Some(b'.') if first != b'0' => {
-            let fraction = Block::at(body, end + 1);
-            let places = fraction.digits();
-            let end = end + 1 + places;
-            if places == 0 || places == Block::SIZE || matches!(body.get(end), Some(b'e' | b'E')) {
-                return encode_any(body, at, values);
-            }
-            let kept = fraction.without_last_zeros(places);
-            if kept == 0 {
-                values.short_number(sign, (count - significant) as i64, block, significant);
-            } else {
-                values.short_decimal(sign, -(kept as i64), (block, count), (fraction, kept));
-            }
-            Some(end)
+    match block.plain_number() {
+        // Zero has no sign.
+        Some(length) if !(is_negative && peek(body, start) == b'0') => {
+            let sign = if is_negative { tag::NEGATIVE } else { 0 };
+            values::plain_number(values, sign, block, length);
+            Some(start + length)
         }
-        Some(b'.' | b'e' | b'E') => encode_any(body, at, values),
-        _ => {
-            if significant == 0 {
-                values.short_number(0, 0, block, 0);
-            } else {
-                values.short_number(sign, (count - significant) as i64, block, significant);
-            }
-            Some(end)
-        }
+        _ => encode_any(body, at, values),
     }
 }
 
 #[inline(never)]
-fn encode_any(body: &[u8], at: usize, values: &mut Values) -> Option<usize> {
-    let negative = body.get(at) == Some(&b'-');
-    let (mut integer, mut at) = digits(body, at + usize::from(negative))?;
+fn encode_any(body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
+    let is_negative = peek(body, at) == b'-';
+    let (mut integer, mut at) = digits(body, at + usize::from(is_negative))?;
     if integer[0] == b'0' && integer.len() > 1 {
         return None;
     }
     let mut fraction: &[u8] = &[];
-    if body.get(at) == Some(&b'.') {
+    if peek(body, at) == b'.' {
         (fraction, at) = digits(body, at + 1)?;
     }
     let mut exponent: i64 = 0;
-    if matches!(body.get(at), Some(b'e' | b'E')) {
+    if matches!(peek(body, at), b'e' | b'E') {
         (exponent, at) = exponent_part(body, at + 1)?;
     }
 
@@ -79,24 +62,50 @@ fn encode_any(body: &[u8], at: usize, values: &mut Values) -> Option<usize> {
         let zeros = fraction.iter().take_while(|digit| **digit == b'0').count();
         fraction = &fraction[zeros..];
     }
+    let sign = if is_negative { tag::NEGATIVE } else { 0 };
     if integer.is_empty() && fraction.is_empty() {
-        values.number(0, 0, &[], &[]);
+        values::plain_number(values, 0, Block::at(b"0", 0), 1);
+    } else if let Some((spelling, length)) = plain(exponent, integer, fraction) {
+        values::plain_number(values, sign, Block::at(&spelling, 0), length);
     } else {
-        values.number(
-            if negative { tag::NEGATIVE } else { 0 },
-            exponent,
-            integer,
-            fraction,
-        );
+        values::other_number(values, sign, exponent, integer, fraction);
     }
     Some(at)
 }
 
+/// The plain spelling of a number that is not zero, and how long it is, if it has no more than fifteen digits.
+fn plain(exponent: i64, integer: &[u8], fraction: &[u8]) -> Option<([u8; Block::SIZE], usize)> {
+    let count = integer.len() + fraction.len();
+    let exponent = isize::try_from(exponent).ok()?;
+    let integer_digits = exponent.checked_add_unsigned(count)?;
+    let places = exponent.checked_neg()?.max(0).cast_unsigned();
+    let before = integer_digits.max(1).cast_unsigned();
+    if before.checked_add(places)? > PLAIN_DIGITS {
+        return None;
+    }
+    let mut digits = [b'0'; Block::SIZE];
+    // Zeros in front of the first digit: one before the point, and those behind it.
+    let first = (1 - integer_digits).max(0).cast_unsigned();
+    digits[first..first + integer.len()].copy_from_slice(integer);
+    digits[first + integer.len()..first + count].copy_from_slice(fraction);
+    if places == 0 {
+        return Some((digits, before));
+    }
+    digits.copy_within(before..before + places, before + 1);
+    digits[before] = b'.';
+    Some((digits, before + 1 + places))
+}
+
 /// One digit at least.
-fn digits(body: &[u8], at: usize) -> Option<(&[u8], usize)> {
-    let rest = body.get(at..)?;
-    let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    (count > 0).then(|| (&rest[..count], at + count))
+fn digits(body: &[u8], start: usize) -> Option<(&[u8], usize)> {
+    let mut end = start;
+    loop {
+        let count = Block::at(body, end).digits();
+        end += count;
+        if count < Block::SIZE {
+            return (end > start).then(|| (&body[start..end], end));
+        }
+    }
 }
 
 fn exponent_part(body: &[u8], at: usize) -> Option<(i64, usize)> {

@@ -1,53 +1,36 @@
-//! The inside of JSON strings.
+//! The inside of JSON strings, in a body that is known to be UTF-8.
 
-use super::block::Block;
+use super::{block::Block, buffer::Buffer};
 
-/// The first position from `start` on that is a quote, a backslash, a control character, or the end of the body; `None`
-/// if what stands before it is not UTF-8.
-#[inline]
-pub(super) fn plain_end(body: &[u8], start: usize) -> Option<usize> {
-    let mut at = start;
-    let mut is_ascii = true;
-    for _ in 0..4 {
-        let block = Block::at(body, at);
-        is_ascii &= block.is_ascii();
-        let stop = block.stop();
-        at += stop;
-        if stop < Block::SIZE {
-            return checked(body, start, at, is_ascii);
-        }
-    }
-    // A long text, of which more is looked at together.
-    while let Some(stretch) = body.get(at..).and_then(<[u8]>::first_chunk) {
-        if has_stop(stretch) {
-            break;
-        }
-        is_ascii &= stretch.is_ascii();
-        at += stretch.len();
-    }
-    loop {
-        let block = Block::at(body, at);
-        is_ascii &= block.is_ascii();
-        let stop = block.stop();
-        at += stop;
-        if stop < Block::SIZE {
-            return checked(body, start, at, is_ascii);
-        }
+/// The first position from `start` on that is a quote, a backslash, a control character, or the end of the body.
+#[inline(always)]
+pub(super) fn plain_end(body: &[u8], start: usize) -> usize {
+    let stop = Block::at(body, start).stop();
+    if stop < Block::SIZE {
+        start + stop
+    } else {
+        long_plain_end(body, start + Block::SIZE)
     }
 }
 
-/// The end of a text if it is UTF-8.
-#[inline(always)]
-fn checked(body: &[u8], start: usize, end: usize, is_ascii: bool) -> Option<usize> {
-    (is_ascii || std::str::from_utf8(&body[start..end]).is_ok()).then_some(end)
-}
-
-/// Whether plain text ends within a stretch; written so that the compiler makes vector instructions of it.
-#[inline(always)]
-fn has_stop(stretch: &[u8; 64]) -> bool {
-    stretch.iter().fold(0, |found, byte| {
-        found | u8::from(*byte == b'"') | u8::from(*byte == b'\\') | u8::from(*byte < 0x20)
-    }) != 0
+#[inline(never)]
+fn long_plain_end(body: &[u8], mut at: usize) -> usize {
+    for _ in 0..2 {
+        let stop = Block::at(body, at).stop();
+        at += stop;
+        if stop < Block::SIZE {
+            return at;
+        }
+    }
+    let rest = body.get(at..).unwrap_or_default();
+    let length = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+    // A fold, so that the compiler makes vector instructions of it.
+    let has_control = |text: &[u8]| text.iter().fold(false, |found, byte| found | (*byte < 0x20));
+    if !has_control(&rest[..length]) {
+        return at + length;
+    }
+    let control = rest.iter().position(|byte| *byte < 0x20);
+    at + control.unwrap_or(length)
 }
 
 /// Appends the decoded text of the string that begins at `start` and is plain up to `plain`, and says where its closing
@@ -56,24 +39,30 @@ pub(super) fn unescape(
     body: &[u8],
     start: usize,
     plain: usize,
-    into: &mut Vec<u8>,
+    into: &mut Buffer,
 ) -> Option<usize> {
-    let mut from = start;
+    into.piece(body, start, plain);
     let mut at = plain;
     loop {
-        into.extend_from_slice(&body[from..at]);
         match body.get(at)? {
             b'"' => return Some(at),
             b'\\' => at = escape(body, at + 1, into)?,
             _ => return None,
         }
-        from = at;
-        at = plain_end(body, at)?;
+        let block = Block::at(body, at);
+        let mut stop = block.stop();
+        into.beginning(&block.bytes(), stop);
+        at += stop;
+        if stop == Block::SIZE {
+            stop = plain_end(body, at) - at;
+            into.piece(body, at, at + stop);
+            at += stop;
+        }
     }
 }
 
 /// Decodes the escape whose backslash stands before `at`.
-fn escape(body: &[u8], at: usize, into: &mut Vec<u8>) -> Option<usize> {
+fn escape(body: &[u8], at: usize, into: &mut Buffer) -> Option<usize> {
     let plain = match body.get(at)? {
         b'u' => return unicode_escape(body, at + 1, into),
         byte @ (b'"' | b'\\' | b'/') => *byte,
@@ -84,11 +73,11 @@ fn escape(body: &[u8], at: usize, into: &mut Vec<u8>) -> Option<usize> {
         b't' => b'\t',
         _ => return None,
     };
-    into.push(plain);
+    into.byte(plain);
     Some(at + 1)
 }
 
-fn unicode_escape(body: &[u8], at: usize, into: &mut Vec<u8>) -> Option<usize> {
+fn unicode_escape(body: &[u8], at: usize, into: &mut Buffer) -> Option<usize> {
     let first = code_unit(body, at)?;
     let (character, end) = match first {
         0xd800..=0xdbff => {
@@ -108,7 +97,7 @@ fn unicode_escape(body: &[u8], at: usize, into: &mut Vec<u8>) -> Option<usize> {
     };
     // A lone low surrogate is no character.
     let character = char::from_u32(character)?;
-    into.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+    into.bytes(character.encode_utf8(&mut [0; 4]).as_bytes());
     Some(end)
 }
 

@@ -1,0 +1,165 @@
+//! A growing buffer that short pieces are written to a block at a time, whatever their length.
+
+use super::block::Block;
+
+/// Longer pieces are copied byte by byte, as far as the buffer is concerned.
+const SHORT: usize = 32;
+
+/// Its storage is longer than what has been written, and what lies behind that is overwritten by what comes next.
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Buffer {
+    pub(super) fn with_room(length: usize) -> Buffer {
+        Buffer {
+            bytes: vec![0; length],
+            length: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Forgets what was written from a position on.
+    #[inline(always)]
+    pub(super) fn truncate(&mut self, position: usize) {
+        self.length = position.min(self.length);
+    }
+
+    pub(super) fn written(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// The written bytes, and behind them what is left of the storage.
+    pub(super) fn storage(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    #[inline(always)]
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.beginning(&[byte], 1);
+    }
+
+    /// Writes over a byte that has been written.
+    pub(super) fn replace(&mut self, at: usize, byte: u8) {
+        self.bytes[at] = byte;
+    }
+
+    /// The first `count` bytes of an array.
+    #[inline(always)]
+    pub(super) fn beginning<const SIZE: usize>(&mut self, bytes: &[u8; SIZE], count: usize) {
+        let room = self.bytes.get_mut(self.length..);
+        match room.and_then(<[u8]>::first_chunk_mut) {
+            Some(room) => {
+                *room = *bytes;
+                self.length += count;
+            }
+            None => self.last_beginning(bytes, count),
+        }
+    }
+
+    /// A byte and the first `count` bytes of a block.
+    #[inline(always)]
+    pub(super) fn byte_and_block(&mut self, byte: u8, block: Block, count: usize) {
+        let room = self.bytes.get_mut(self.length..);
+        match room.and_then(<[u8]>::first_chunk_mut::<{ 1 + Block::SIZE }>) {
+            // Not put together first: what was written in pieces is slow to read as one.
+            Some(room) => {
+                room[0] = byte;
+                room[1..].copy_from_slice(&block.bytes());
+                self.length += 1 + count;
+            }
+            None => {
+                self.byte(byte);
+                self.last_beginning(&block.bytes(), count);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn last_beginning(&mut self, bytes: &[u8], count: usize) {
+        self.grow(bytes.len());
+        self.bytes(&bytes[..count]);
+    }
+
+    /// `source[start..end]`; `source` is passed whole because a short piece is read a block at a time.
+    #[inline(always)]
+    pub(super) fn piece(&mut self, source: &[u8], start: usize, end: usize) {
+        match source.get(start..).and_then(<[u8]>::first_chunk::<SHORT>) {
+            Some(block) if end - start <= SHORT => self.beginning(block, end - start),
+            _ => self.bytes(&source[start..end]),
+        }
+    }
+
+    /// `source[start..end]` for each of several pieces.
+    #[inline(always)]
+    pub(super) fn pieces(&mut self, source: &[u8], pieces: impl Iterator<Item = (usize, usize)>) {
+        let (mut rest, mut length) = (&mut self.bytes[..], self.length);
+        for (start, end) in pieces {
+            let from = source.get(start..).and_then(<[u8]>::first_chunk::<SHORT>);
+            let to = rest.get_mut(length..).and_then(<[u8]>::first_chunk_mut);
+            match (from, to) {
+                (Some(from), Some(to)) if end - start <= SHORT => {
+                    *to = *from;
+                    length += end - start;
+                }
+                _ => {
+                    self.length = length;
+                    self.bytes(&source[start..end]);
+                    (rest, length) = (&mut self.bytes[..], self.length);
+                }
+            }
+        }
+        self.length = length;
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.make_room(bytes.len());
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    /// Seven bits a byte, as in [`Sink::number`](crate::fingerprint::sink::Sink::number).
+    #[inline(always)]
+    pub(super) fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.byte(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.byte(number as u8);
+    }
+
+    /// Makes a gap of four bytes that were not written yet.
+    #[cold]
+    pub(super) fn insert(&mut self, at: usize, bytes: [u8; 4]) {
+        self.make_room(bytes.len());
+        self.bytes.copy_within(at..self.length, at + bytes.len());
+        self.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
+        self.length += bytes.len();
+    }
+
+    /// Takes out what was written between two positions.
+    pub(super) fn remove(&mut self, start: usize, end: usize) {
+        self.bytes.copy_within(end..self.length, start);
+        self.length -= end - start;
+    }
+
+    #[inline(always)]
+    fn make_room(&mut self, needed: usize) {
+        if self.bytes.len() - self.length < needed {
+            self.grow(needed);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, needed: usize) {
+        let enough = self.bytes.len() + (self.bytes.len() / 2).max(needed);
+        self.bytes.resize(enough, 0);
+    }
+}

@@ -1,0 +1,182 @@
+//! The members of objects that are still open, and the order of their names.
+
+use super::{buffer::Buffer, draft::Mark};
+
+/// A member's name, decoded, and what was written before its value.
+#[derive(Clone, Copy)]
+pub(super) struct Member {
+    /// In the body, or, behind its end, in the arena.
+    name: u32,
+    name_length: u32,
+    pub(super) leaf: u32,
+    pub(super) shape: u32,
+    is_ignored: bool,
+}
+
+/// A member among those of its object.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// The first eight bytes of the name, which nearly always decide.
+    prefix: u64,
+    /// Counted in the order of the document.
+    pub(super) index: u32,
+}
+
+pub(super) struct Members<'a> {
+    body: &'a [u8],
+    /// The texts of names with escapes.
+    arena: Buffer,
+    open: Vec<Member>,
+    order: Vec<Place>,
+}
+
+/// Where the members of an object begin.
+#[derive(Clone, Copy, Default)]
+pub(super) struct First {
+    member: u32,
+    arena: u32,
+}
+
+/// The order of an object's members by name.
+pub(super) struct Sorted<'a> {
+    /// Those that count, sorted.
+    pub(super) order: &'a [Place],
+    /// All of them, in the order of the document.
+    pub(super) members: &'a [Member],
+    /// The document has them sorted.
+    pub(super) is_as_written: bool,
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn new(body: &'a [u8]) -> Members<'a> {
+        Members {
+            body,
+            arena: Buffer::with_room(0),
+            open: Vec::with_capacity(32),
+            order: Vec::with_capacity(32),
+        }
+    }
+
+    /// Where the decoded texts of names with escapes are kept.
+    pub(super) fn arena(&mut self) -> &mut Buffer {
+        &mut self.arena
+    }
+
+    #[inline(always)]
+    pub(super) fn first(&self) -> First {
+        First {
+            member: self.open.len() as u32,
+            arena: self.arena.len() as u32,
+        }
+    }
+
+    /// A member whose name stands in the body, between its quotes.
+    #[inline(always)]
+    pub(super) fn push(&mut self, start: usize, end: usize, mark: Mark) {
+        self.open.push(Member {
+            name: start as u32,
+            name_length: (end - start) as u32,
+            leaf: mark.leaf,
+            shape: mark.shape,
+            is_ignored: false,
+        });
+    }
+
+    /// A member whose name has escapes; its text fills the arena from `start` on.
+    pub(super) fn push_escaped(&mut self, start: usize, mark: Mark) {
+        let before = self.body.len();
+        self.push(before + start, before + self.arena.len(), mark);
+    }
+
+    /// The name of the last member.
+    pub(super) fn last_name(&self) -> &[u8] {
+        self.open.last().map_or(&[], |member| self.name(member))
+    }
+
+    /// The last member does not count, except that no other may have its name.
+    pub(super) fn ignore_last(&mut self) {
+        if let Some(member) = self.open.last_mut() {
+            member.is_ignored = true;
+        }
+    }
+
+    pub(super) fn name(&self, member: &Member) -> &[u8] {
+        let (source, start, end) = self.text(member);
+        &source[start..end]
+    }
+
+    /// What a name's text is in, and where in it.
+    #[inline(always)]
+    pub(super) fn text(&self, member: &Member) -> (&[u8], usize, usize) {
+        let (source, start) = match (member.name as usize).checked_sub(self.body.len()) {
+            None => (self.body, member.name as usize),
+            Some(start) => (self.arena.storage(), start),
+        };
+        (source, start, start + member.name_length as usize)
+    }
+
+    /// Sorts the members of an object; `None` if two of them have one name.
+    pub(super) fn sort(&mut self, first: First) -> Option<()> {
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        let members = &self.open[first.member as usize..];
+        let mut previous = 0;
+        let mut is_sorted = true;
+        for (member, index) in members.iter().zip(0..) {
+            let prefix = self.prefix(member);
+            is_sorted &= index == 0 || previous < prefix;
+            previous = prefix;
+            order.push(Place { prefix, index });
+        }
+        if !is_sorted {
+            let name = |place: &Place| self.name(&members[place.index as usize]);
+            let by_name = |left: &Place, right: &Place| {
+                left.prefix
+                    .cmp(&right.prefix)
+                    .then_with(|| name(left).cmp(name(right)))
+            };
+            order.sort_unstable_by(by_name);
+            let are_unique = order.is_sorted_by(|one, next| by_name(one, next).is_lt());
+            are_unique.then_some(())?;
+        }
+        if members.iter().any(|member| member.is_ignored) {
+            order.retain(|place| !members[place.index as usize].is_ignored);
+        }
+        self.order = order;
+        Some(())
+    }
+
+    /// The members that were sorted last.
+    pub(super) fn sorted(&self, first: First) -> Sorted<'_> {
+        Sorted {
+            order: &self.order,
+            members: &self.open[first.member as usize..],
+            is_as_written: self.order.is_sorted_by_key(|place| place.index),
+        }
+    }
+
+    /// Forgets the members of an object.
+    #[inline(always)]
+    pub(super) fn close(&mut self, first: First) {
+        self.open.truncate(first.member as usize);
+        self.arena.truncate(first.arena as usize);
+    }
+
+    /// The first eight bytes of a name as a number that sorts as they do.
+    #[inline(always)]
+    fn prefix(&self, member: &Member) -> u64 {
+        let (source, start, end) = self.text(member);
+        let length = end - start;
+        match source.get(start..).and_then(<[u8]>::first_chunk) {
+            Some(bytes) if length >= 8 => u64::from_be_bytes(*bytes),
+            // Two shifts, since one by 64 bits is none.
+            Some(bytes) => u64::from_be_bytes(*bytes) >> (63 - 8 * length) >> 1 << (63 - 8 * length) << 1,
+            None => {
+                let mut bytes = [0; 8];
+                let length = length.min(8);
+                bytes[..length].copy_from_slice(&source[start..start + length]);
+                u64::from_be_bytes(bytes)
+            }
+        }
+    }
+}
