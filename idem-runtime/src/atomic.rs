@@ -125,6 +125,7 @@ impl<DB: Backend> Attempt<DB> {
                 Ok(Step::Finished(finished)) => {
                     if matches!(finished.landed, Landed::Completed(_)) {
                         shared.recent.insert(&self.id);
+                        faults::keep(&self.id);
                     }
                     return finished;
                 }

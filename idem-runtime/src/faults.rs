@@ -29,6 +29,8 @@ pub(crate) enum Plant {
     BeginCancelled,
     /// An attempt ends with the connection of its client.
     DroppedWithClient,
+    /// Fifty bytes are kept for each key.
+    KeysKept,
     /// A stored answer is replayed before the caller is authenticated.
     ReplayUnauthenticated,
 }
@@ -46,6 +48,7 @@ mod active {
     use super::Plant;
     use crate::key::IdempotencyKey;
     use crate::response::{CapturedResponse, mark_replayed};
+    use crate::scope::RecordId;
 
     /// What [`Plant::ReplayUnauthenticated`] replays, by the digest of the key alone.
     static ANSWERS: LazyLock<Mutex<HashMap<String, CapturedResponse>>> =
@@ -69,6 +72,18 @@ mod active {
         if planted(Plant::ReplayUnauthenticated) {
             let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
             answers.insert(key_digest.to_owned(), answer.clone());
+        }
+    }
+
+    /// Keeps a key for ever, when that fault is planted.
+    pub(crate) fn keep(id: &RecordId) {
+        static KEPT: Mutex<Vec<[u8; 50]>> = Mutex::new(Vec::new());
+        if planted(Plant::KeysKept) {
+            let mut key = [0; 50];
+            key[..32].copy_from_slice(id.as_bytes());
+            KEPT.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(key);
         }
     }
 
@@ -105,7 +120,7 @@ mod active {
 #[cfg(feature = "__faults")]
 pub(crate) use active::point;
 #[cfg(feature = "__faults")]
-pub(crate) use active::{planted, recall, remember};
+pub(crate) use active::{keep, planted, recall, remember};
 
 #[cfg(not(feature = "__faults"))]
 #[inline(always)]
@@ -116,6 +131,10 @@ pub(crate) const fn planted(_: Plant) -> bool {
 #[cfg(not(feature = "__faults"))]
 #[inline(always)]
 pub(crate) const fn point(_: &str) {}
+
+#[cfg(not(feature = "__faults"))]
+#[inline(always)]
+pub(crate) const fn keep(_: &crate::scope::RecordId) {}
 
 #[cfg(not(feature = "__faults"))]
 #[inline(always)]

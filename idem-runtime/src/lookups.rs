@@ -108,6 +108,12 @@ impl<DB: Backend> Idempotency<DB> {
         }
     }
 
+    /// Whether the pool has no connection left to give.
+    fn is_exhausted(&self) -> bool {
+        let pool = &self.shared.pool;
+        pool.num_idle() == 0 && pool.size() >= pool.options().get_max_connections()
+    }
+
     /// Reads until nobody asks.
     async fn read_together(&self) {
         let lookups = &self.shared.lookups;
@@ -143,6 +149,14 @@ impl<DB: Backend> Idempotency<DB> {
                     connection.close_on_drop();
                     return;
                 }
+            }
+            // The pool serves whoever waits in turn; a reader that has always something to read would hold it up.
+            if self.is_exhausted() {
+                drop(connection);
+                connection = match self.connection(limit()).await {
+                    Ok(connection) => connection,
+                    Err(_) => return,
+                };
             }
         }
     }

@@ -1,5 +1,7 @@
 //! A loopback proxy in front of a database server that does what a bad network does.
 
+mod requests;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use self::requests::Request;
 use crate::servers::Backend;
 use crate::wait::PATIENCE;
 
@@ -47,6 +50,7 @@ struct Shared {
     latency_micros: AtomicU64,
     connections: AtomicUsize,
     commit_faults: Mutex<(Option<CommitFault>, usize)>,
+    requests: Mutex<Vec<Request>>,
     /// Whether the server is out of reach from the next commit fault on.
     refuse_afterwards: AtomicBool,
 }
@@ -107,6 +111,7 @@ impl Proxy {
             latency_micros: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
             commit_faults: Mutex::new((None, 0)),
+            requests: Mutex::default(),
             refuse_afterwards: AtomicBool::new(false),
         });
         let task = tokio::spawn(listen(listener, address, Arc::clone(&shared)));
@@ -172,6 +177,11 @@ impl Proxy {
     pub fn lose_commits(&self, commits: usize) {
         *self.shared.commit_faults.lock().expect("no holder panics") =
             (Some(CommitFault::LoseCommit), commits);
+    }
+
+    /// What was asked of the server since this was called last, in the order in which it was sent.
+    pub fn requests(&self) -> Vec<Request> {
+        std::mem::take(&mut *self.shared.requests.lock().expect("no holder panics"))
     }
 
     /// From the next commit fault on, nobody listens until [`restore`](Proxy::restore).
@@ -263,6 +273,7 @@ async fn upstream(
     swallowing: &watch::Sender<bool>,
 ) {
     let mut messages = Messages::of_client(shared.backend);
+    let mut reader = requests::Reader::new(shared.backend);
     let mut buffer = vec![0; 16 * 1024];
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else {
@@ -270,6 +281,10 @@ async fn upstream(
         };
         let mut fault = None;
         let mut meet = |message: &[u8]| {
+            if let Some(request) = reader.read(message) {
+                let mut requests = shared.requests.lock().expect("no holder panics");
+                requests.push(request);
+            }
             if is_commit(shared.backend, message) && fault.is_none() {
                 fault = shared.next_commit_fault();
             }

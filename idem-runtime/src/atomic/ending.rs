@@ -7,7 +7,9 @@ use tokio::time::{timeout, timeout_at};
 use super::record::Parcel;
 use super::{Attempt, CLEAN_UP, COMMIT, Step};
 use crate::accept::{Completed as StoredAnswer, Finished, Landed};
-use crate::backend::{self, Answer, Backend, Claim, Completed, Fault, State, TransactionState};
+use crate::backend::{
+    self, Answer, Backend, Claim, Completed, EndFailure, Fault, State, TransactionState,
+};
 use crate::faults::{self, Plant};
 use crate::idempotency::StoreError;
 use crate::problem::Code;
@@ -91,13 +93,12 @@ impl<DB: Backend> Attempt<DB> {
                 return self.ended(tx, claim, Code::TransactionEnded).await;
             }
             Err(error) => {
-                let fault = backend::fault(&error);
-                tx.roll_back().await;
-                return match fault {
-                    Fault::RunAgain => Ok(Step::Again),
-                    Fault::Aborted => Ok(Step::Finished(self.released(Code::TransactionAborted))),
-                    Fault::Constraint | Fault::Store => Err(StoreError::Database(error)),
-                };
+                if backend::fault(&error) == Fault::Aborted
+                    && let Some(ended) = self.state(&mut tx, claim).await
+                {
+                    return self.gone(tx, claim, ended).await;
+                }
+                return self.not_stored(tx, error).await;
             }
         };
         if tx.is_nested() {
@@ -139,36 +140,51 @@ impl<DB: Backend> Attempt<DB> {
         let committed = DB::complete_and_commit(connection, session, claim, &answer);
         let committed = timeout(COMMIT, committed).await;
         faults::point("commit.after");
-        let error = match committed {
-            Ok(Ok(Completed::Stored(stored))) => {
+        let error = match committed.unwrap_or(Err(EndFailure::Open)) {
+            Ok(Completed::Stored(stored)) => {
                 tx.release();
                 let finished = self.accepted(parcel, response, stored.expires_at, false);
                 return Ok(Step::Finished(finished));
             }
-            Ok(Ok(Completed::Lost)) => {
+            Ok(Completed::Lost) => {
                 tx.roll_back().await;
                 return Ok(Step::Conflict);
             }
-            Ok(Ok(Completed::NotOpen(_))) => {
+            Ok(Completed::NotOpen(_)) => {
                 return self.ended(tx, claim, Code::TransactionEnded).await;
             }
-            Ok(Err(error)) => error,
-            Err(_) => sqlx::Error::PoolTimedOut,
-        };
-        Ok(match backend::fault(&error) {
-            Fault::RunAgain => {
-                tx.roll_back().await;
-                Step::Again
+            Err(EndFailure::Storing(error)) => {
+                if let Some(ended) = self.state(&mut tx, claim).await {
+                    return self.gone(tx, claim, ended).await;
+                }
+                return self.not_stored(tx, error).await;
             }
-            Fault::Constraint | Fault::Aborted => {
-                tx.roll_back().await;
-                self.constraint_failed(claim, &error)
-            }
-            Fault::Store => {
+            Err(_) if faults::planted(Plant::CommitSwallowed) => {
                 tx.abandon();
-                Step::Unacknowledged(response)
+                return Ok(Step::Finished(self.accepted(parcel, response, None, false)));
             }
-        })
+            Err(EndFailure::Open) => {
+                tx.abandon();
+                return Ok(Step::Unacknowledged(response));
+            }
+            Err(EndFailure::RolledBack(error)) => error,
+        };
+        tx.roll_back().await;
+        match backend::fault(&error) {
+            Fault::RunAgain => Ok(Step::Again),
+            Fault::Constraint | Fault::Aborted => Ok(self.constraint_failed(claim, &error)),
+            Fault::Store => Err(StoreError::Database(error)),
+        }
+    }
+
+    /// The database refused to store the answer in the claim's transaction.
+    async fn not_stored(&self, tx: Tx<DB>, error: sqlx::Error) -> Result<Step, StoreError> {
+        tx.roll_back().await;
+        match backend::fault(&error) {
+            Fault::RunAgain => Ok(Step::Again),
+            Fault::Aborted => Ok(Step::Finished(self.released(Code::TransactionAborted))),
+            Fault::Constraint | Fault::Store => Err(StoreError::Database(error)),
+        }
     }
 
     /// A transaction that the handler began inside its own was forgotten: what the commit would end is unclear.

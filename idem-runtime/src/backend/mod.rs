@@ -78,15 +78,15 @@ pub trait Backend: Database + sealed::Sealed {
         false
     }
 
-    /// `complete` and `commit` in one round trip. An error that the database did not send leaves the outcome open.
+    /// `complete` and `commit` in one round trip.
     #[doc(hidden)]
     fn complete_and_commit(
         _connection: &mut Self::Connection,
         _session: &Self::Session,
         _claim: &Claim<'_>,
         _answer: &Answer<'_>,
-    ) -> impl Future<Output = sqlx::Result<Completed>> + Send {
-        std::future::ready(Err(sqlx::Error::BeginFailed))
+    ) -> impl Future<Output = Result<Completed, EndFailure>> + Send {
+        std::future::ready(Err(EndFailure::Storing(sqlx::Error::BeginFailed)))
     }
 
     /// Notes what tells this transaction from another, where no claim does.
@@ -116,7 +116,7 @@ pub trait Backend: Database + sealed::Sealed {
     ) -> impl Future<Output = sqlx::Result<Completed>> + Send;
 
     /// Whether the transaction that `begin` started still runs on this connection. Asked at most once,
-    /// and not after `complete`.
+    /// and not after `complete`, unless that failed since the transaction was aborted.
     #[doc(hidden)]
     fn state(
         connection: &mut Self::Connection,
@@ -342,6 +342,17 @@ pub enum Completed {
     Lost,
     /// The transaction that claimed the key is over.
     NotOpen(TransactionState),
+}
+
+/// How far a message came that stores and commits, before it failed.
+#[derive(Debug)]
+pub enum EndFailure {
+    /// The answer was not stored. Which transaction the connection was in, nobody asked yet.
+    Storing(sqlx::Error),
+    /// The claim's transaction was rolled back instead of committed.
+    RolledBack(sqlx::Error),
+    /// The database did not say what became of it.
+    Open,
 }
 
 /// What became of a transaction while the handler had it.

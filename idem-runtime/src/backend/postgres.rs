@@ -12,8 +12,8 @@ use sqlx::{Arguments, AssertSqlSafe, Connection, Executor, Pool, Postgres, Row, 
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Isolation, Record, RoundTrips,
-    Standing, State, Stored, TransactionState,
+    Answer, Backend, Claim, Claimed, Completed, EndFailure, ErasedBatch, Isolation, Record,
+    RoundTrips, Standing, State, Stored, TransactionState,
 };
 use crate::scope::{RecordId, ScopeKey};
 
@@ -185,7 +185,7 @@ impl Backend for Postgres {
         _: &Session,
         claim: &Claim<'_>,
         answer: &Answer<'_>,
-    ) -> sqlx::Result<Completed> {
+    ) -> Result<Completed, EndFailure> {
         fused::complete_and_commit(connection, claim, answer).await
     }
 
@@ -281,15 +281,15 @@ impl Backend for Postgres {
             ),
         };
         let now: sqlx::Result<Option<String>> =
-            sqlx::query_scalar(asked).fetch_one(connection).await;
+            sqlx::query_scalar(asked).fetch_one(&mut *connection).await;
         match now {
             Ok(now) if expected.is_some() && now.as_ref() != expected => {
                 Ok(TransactionState::Ended)
             }
             Ok(_) => Ok(TransactionState::Open),
-            // Aborted by an error: still a transaction, and its rollback is all that is left.
+            // Aborted by an error: a transaction, which says no more.
             Err(error) if super::fault(&error) == super::Fault::Aborted => {
-                Ok(TransactionState::Open)
+                roll_back_aborted(connection, session).await
             }
             Err(error) => Err(error),
         }
@@ -501,6 +501,36 @@ async fn summarize_again(connection: &mut PgConnection, ranges: &[(i64, i64)]) {
     if let Err(error) = done {
         tracing::debug!(target: "idem", %error, "the index of expiries could not be summarized again");
     }
+}
+
+/// Rolls back the aborted transaction that the connection is in, and finds out whether it was the claim's: where that one
+/// is committed, the handler had begun another.
+async fn roll_back_aborted(
+    connection: &mut PgConnection,
+    session: &Session,
+) -> sqlx::Result<TransactionState> {
+    if Manager::get_transaction_depth(connection) == 1 {
+        Manager::rollback(&mut *connection).await?;
+    } else {
+        connection.execute("ROLLBACK").await?;
+    }
+    let committed = match (&session.mark, &session.transaction) {
+        (Some(mark), _) => fused::is_committed(connection, &mark.text).await?,
+        (None, Some(transaction)) => {
+            sqlx::query_scalar(
+                "SELECT coalesce(pg_xact_status($1::text::xid8) = 'committed', false)",
+            )
+            .bind(transaction)
+            .fetch_one(connection)
+            .await?
+        }
+        (None, None) => false,
+    };
+    Ok(if committed {
+        TransactionState::Ended
+    } else {
+        TransactionState::Open
+    })
 }
 
 /// The first fifteen parameters of the inserts.

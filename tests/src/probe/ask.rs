@@ -27,6 +27,10 @@ pub(crate) enum Fault {
     Deadlock,
     /// End the transaction with a statement of its own.
     RawCommit,
+    /// End the transaction, and fail as a serialization failure does.
+    RawCommitSerialization,
+    /// The same in a transaction that follows the one that was ended.
+    ChainedCommitSerialization,
     /// Run a statement that takes many seconds.
     SlowStatement,
     /// Write through a pool that a static holds.
@@ -86,6 +90,8 @@ fn fault(value: &str) -> Option<Fault> {
         "deadlock" => Fault::Deadlock,
         "slow-statement" => Fault::SlowStatement,
         "raw-commit" => Fault::RawCommit,
+        "raw-commit-serialization" => Fault::RawCommitSerialization,
+        "chained-commit-serialization" => Fault::ChainedCommitSerialization,
         "static-pool" => Fault::StaticPool,
         _ => return None,
     })

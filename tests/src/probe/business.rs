@@ -70,9 +70,10 @@ pub(crate) trait Business: Database {
         fault: Fault,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Ends the transaction with a statement of its own.
+    /// Ends the transaction with a statement of its own, and begins another if `chain` is set.
     fn end_transaction(
         connection: &mut Self::Connection,
+        chain: bool,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// Takes many seconds.
@@ -137,7 +138,12 @@ pub(crate) async fn act<DB: Business>(
         }
         Some(Fault::Serialization | Fault::Deadlock) => {}
         Some(fault @ Fault::SerializationAlways) => DB::conflict(connection, fault).await?,
-        Some(Fault::RawCommit) => DB::end_transaction(connection).await?,
+        Some(Fault::RawCommit) => DB::end_transaction(connection, false).await?,
+        Some(fault @ (Fault::RawCommitSerialization | Fault::ChainedCommitSerialization)) => {
+            let chain = fault == Fault::ChainedCommitSerialization;
+            DB::end_transaction(connection, chain).await?;
+            DB::conflict(connection, fault).await?;
+        }
         Some(Fault::SlowStatement) => DB::dawdle(connection).await?,
         Some(Fault::StaticPool) => {
             let pool = DB::static_pool().get().expect("set before serving");

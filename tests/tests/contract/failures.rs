@@ -19,6 +19,7 @@ on_every_backend! {
     a_statement_past_the_timeout_is_stopped_and_released,
     a_swallowed_sql_error_never_loses_an_acknowledged_effect,
     a_handler_that_ends_the_transaction_is_found_out,
+    a_handler_that_ended_the_transaction_is_not_run_again,
     a_handler_that_uses_another_connection_is_found_out,
     a_serialization_failure_runs_the_handler_again,
     a_deadlock_runs_the_handler_again,
@@ -154,6 +155,25 @@ async fn a_handler_that_ends_the_transaction_is_found_out(app: &Fixture) {
         let again = call.send().await;
         again.assert_problem(409, "idempotency-outcome-unknown");
         assert_eq!((app.effects(&key).await, app.entered(&key).await), (1, 1));
+    }
+}
+
+async fn a_handler_that_ended_the_transaction_is_not_run_again(app: &Fixture) {
+    for fault in ["raw-commit-serialization", "chained-commit-serialization"] {
+        let key = fresh_key();
+        let call = app.with_key("/effects", &key);
+        let answer = call.clone().asking("fault", fault).send().await;
+        if app.database.backend() == Backend::Sqlite {
+            // Its COMMIT is refused: nothing is durable, and to run again is right.
+            answer.assert_problem(503, "idempotency-serialization-failure");
+            assert_released(app, &key, &call).await;
+        } else {
+            answer.assert_problem(500, "idempotency-transaction-ended");
+            let again = call.send().await;
+            again.assert_problem(409, "idempotency-outcome-unknown");
+            let counted = (app.effects(&key).await, app.entered(&key).await);
+            assert_eq!(counted, (1, 1), "{fault}");
+        }
     }
 }
 

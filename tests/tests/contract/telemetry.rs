@@ -11,7 +11,7 @@ use serde_json::json;
 
 on_every_backend! {
     metrics_are_labelled_by_operation_and_outcome_only,
-    no_event_has_a_key_a_body_or_a_header ["KEEP_EVENTS" = "idem=trace,idem_runtime=trace"],
+    no_event_has_a_key_a_body_or_a_header ["KEEP_EVENTS" = "idem=trace,idem_runtime=trace,sqlx=trace"],
 }
 
 #[derive(Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,6 +119,11 @@ async fn no_event_has_a_key_a_body_or_a_header(app: &Fixture) {
         let signal = format!("signal=\"{signal}\"");
         assert!(told.contains(&signal), "{signal} is told: {told}");
     }
+    assert!(told.contains("sqlx::query"), "statements are told: {told}");
+    assert!(
+        !told.contains("idem_complete("),
+        "an answer as text: {told}"
+    );
     for line in told.lines() {
         let quotes = line.contains("secret") || line.contains("alice-token");
         let quotes = quotes || keys.iter().any(|key| line.contains(key));

@@ -110,6 +110,10 @@ macro_rules! leaks {
                     return Err(Failed(sqlx::Error::RowNotFound));
                 }
                 "run" => run(tx, how).await?,
+                "run-and-swallow" => {
+                    let swallowed = run(tx, how).await;
+                    assert!(swallowed.is_err());
+                }
                 "run-and-fail" => {
                     run(tx, how).await?;
                     return Err(Failed(sqlx::Error::RowNotFound));
@@ -170,7 +174,9 @@ macro_rules! leaks {
                     .build()
                     .expect("the settings make sense");
                 idempotency.migrate().await.expect("the schema is made");
+                warm(&pool, 1).await;
                 idempotency.check().await.expect("all is well");
+                warm(&pool, 1).await;
                 database
                     .execute("CREATE TABLE things (n INTEGER NOT NULL)")
                     .await

@@ -8,20 +8,25 @@
 //! Values are written as numbers, as hexadecimal digits, or as strings without a quote and a backslash, so that nothing of
 //! a request is ever read as SQL.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sqlx::postgres::{PgConnection, PgRow};
+use futures_util::TryStreamExt;
+use sqlx::postgres::{PgConnection, PgDatabaseError, PgRow, PgSeverity};
 use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
+use tracing::Dispatch;
+use tracing::instrument::WithSubscriber;
 
 use super::{Manager, begin_text};
-use crate::backend::{Answer, Claim, Completed, Isolation, Stored, TransactionState};
+use crate::backend::{Answer, Claim, Completed, EndFailure, Isolation, Stored, TransactionState};
 
 /// Prepared on each connection that is used so, before its first claim.
 ///
 /// READ COMMITTED: the snapshot of the claim is older than its lock, as in the claim that is a message of its own.
-/// The mark that it sets lasts as long as the transaction, and tells it from any other. A simple query that sqlx's
+/// The mark that it sets lasts as long as the transaction, and tells it from any other; under it lies another, which
+/// only a commit leaves behind ([`is_committed`]). A simple query that sqlx's
 /// begin sends can't return rows, so a key that is not free is an error; its text is not constant, or else the
 /// planner would raise it.
 ///
@@ -30,7 +35,7 @@ const PREPARE: &str = "\
     PREPARE idem_claim (integer, integer, bytea, text) AS \
     SELECT CASE WHEN pg_try_advisory_xact_lock($1, $2) \
                  AND NOT EXISTS (SELECT FROM idem_keys WHERE id = $3) \
-           THEN set_config('idem.claim', $4, true) \
+           THEN set_config('idem.claim', left(set_config('idem.claim', $4 || '-over', false), -5), true) \
            ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; \
     PREPARE idem_complete (bytea, bytea, text, text, smallint, bytea, text, integer, bytea, \
                            bytea, boolean, text, bigint, bigint) AS \
@@ -56,8 +61,9 @@ const NO_MARK: &str = "23502";
 /// The longest headers and body, in bytes, that are written as digits.
 pub(super) const MAX_CONTENT: usize = 16 * 1024;
 
-/// How often in a row the statements of a connection may be missing, or be there unexpectedly: more often, something between here and the
-/// server drops them (a pooler, or a hook of the pool that discards them), and separate messages are right.
+/// How often in a row a connection's statements may be missing though they were just prepared, or be there though it is new: more
+/// often, something between here and the server shares or drops them (a pooler, or a pool without a cache of
+/// statements), and separate messages are right.
 const MAX_MISSES: u32 = 64;
 
 /// Whether messages are fused, as far as experience tells. One a pool.
@@ -102,16 +108,20 @@ pub(super) async fn begin_claimed(
     );
     let mut begun = begin_with(connection, &begin).await;
     if is(&begun, NOT_PREPARED) {
-        fusing.missed();
+        // The connection's first claim comes after statements of the application's own.
         prepared = true;
         prepare(connection, fusing).await?;
         begun = begin_with(connection, &begin).await;
     }
+    if is(&begun, NOT_PREPARED) {
+        // Separate messages need nothing prepared.
+        fusing.missed();
+        return Ok(false);
+    }
     if !prepared {
         fusing.found();
     }
-    // Not prepared, even now: separate messages need nothing prepared.
-    if is(&begun, NOT_FREE) || is(&begun, NOT_PREPARED) {
+    if is(&begun, NOT_FREE) {
         return Ok(false);
     }
     begun.map(|()| true)
@@ -150,6 +160,16 @@ pub(super) fn mark(claim: &Claim<'_>) -> String {
     mark
 }
 
+/// Whether the transaction that this mark was set in has committed, asked in no transaction.
+pub(super) async fn is_committed(connection: &mut PgConnection, mark: &str) -> sqlx::Result<bool> {
+    sqlx::query_scalar(
+        "SELECT coalesce(current_setting('idem.claim', true) = $1 || '-over', false)",
+    )
+    .bind(mark)
+    .fetch_one(connection)
+    .await
+}
+
 /// Stores the answer of a key that had no record, and commits.
 ///
 /// A new transaction is open afterwards, so that sqlx's count of them stays right; it is empty, and its rollback
@@ -158,7 +178,7 @@ pub(super) async fn complete_and_commit(
     connection: &mut PgConnection,
     claim: &Claim<'_>,
     answer: &Answer<'_>,
-) -> sqlx::Result<Completed> {
+) -> Result<Completed, EndFailure> {
     let content = answer.content.as_ref();
     let mut statement = Arguments::of("EXECUTE idem_complete(");
     statement.bytes(Some(&claim.owner));
@@ -176,27 +196,63 @@ pub(super) async fn complete_and_commit(
     statement.number(answer.ttl_millis());
     statement.number(answer.retention_millis());
     let text = statement.end("); COMMIT AND CHAIN");
-    // To its end: the commit's own answer comes after the row.
-    let rows: sqlx::Result<Vec<PgRow>> = connection
-        .fetch_all(sqlx::raw_sql(AssertSqlSafe(text)))
-        .await;
-    let rows = match rows {
-        Err(sqlx::Error::Database(error)) if error.table() == Some("idem_keys") => {
-            if error.is_unique_violation() {
-                return Ok(Completed::Lost);
-            }
-            if error.code().as_deref() == Some(NO_MARK) {
-                return Ok(Completed::NotOpen(TransactionState::Ended));
-            }
-            return Err(sqlx::Error::Database(error));
+    let mut stored = None;
+    let ended = unlogged(async {
+        let mut rows = connection.fetch(sqlx::raw_sql(AssertSqlSafe(text)));
+        // To its end: the commit's own answer comes after the row.
+        while let Some(row) = rows.try_next().await? {
+            stored = Some(row);
         }
-        rows => rows?,
+        Ok(())
+    })
+    .await;
+    match (ended, &stored) {
+        (Ok(()), Some(row)) => {
+            Manager::start_rollback(connection);
+            Ok(Completed::Stored(Stored {
+                expires_at: expires_at(row),
+            }))
+        }
+        (Ok(()), None) => Err(EndFailure::Open),
+        (Err(error), _) if !is_final(&error) => Err(EndFailure::Open),
+        (Err(error), Some(_)) => Err(EndFailure::RolledBack(error)),
+        (Err(sqlx::Error::Database(error)), None) if error.table() == Some("idem_keys") => {
+            if error.is_unique_violation() {
+                Ok(Completed::Lost)
+            } else if error.code().as_deref() == Some(NO_MARK) {
+                Ok(Completed::NotOpen(TransactionState::Ended))
+            } else {
+                Err(EndFailure::Storing(sqlx::Error::Database(error)))
+            }
+        }
+        (Err(error), None) => Err(EndFailure::Storing(error)),
+    }
+}
+
+/// In milliseconds since 1970. It is only shown, so that one which can't be read is none.
+fn expires_at(stored: &PgRow) -> Option<i64> {
+    stored.try_get(0).ok().flatten()
+}
+
+/// Whether the server refused a statement and goes on: what it was doing is undone then. When it ends the
+/// connection instead, it may have committed.
+fn is_final(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else {
+        return false;
     };
-    Manager::start_rollback(connection);
-    let expires_at = rows.first().map(|row| row.try_get(0)).transpose()?;
-    Ok(Completed::Stored(Stored {
-        expires_at: expires_at.flatten(),
-    }))
+    error
+        .try_downcast_ref::<PgDatabaseError>()
+        .is_some_and(|error| error.severity() == PgSeverity::Error)
+}
+
+/// sqlx logs the text of each statement, and of slow ones as a warning; an answer is not for logs. Where the
+/// application has no subscriber it may log through the `log` crate, for which a scoped one would end every other event.
+async fn unlogged<T>(future: impl Future<Output = T>) -> T {
+    if tracing::dispatcher::has_been_set() {
+        future.with_subscriber(Dispatch::none()).await
+    } else {
+        future.await
+    }
 }
 
 /// The arguments of an `EXECUTE`.

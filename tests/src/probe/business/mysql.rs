@@ -96,8 +96,9 @@ impl Business for MySql {
         Ok(())
     }
 
-    async fn end_transaction(connection: &mut MySqlConnection) -> sqlx::Result<()> {
-        connection.execute("COMMIT").await?;
+    async fn end_transaction(connection: &mut MySqlConnection, chain: bool) -> sqlx::Result<()> {
+        let statement = if chain { "COMMIT AND CHAIN" } else { "COMMIT" };
+        connection.execute(statement).await?;
         Ok(())
     }
 

@@ -99,8 +99,9 @@ impl Business for Postgres {
         Ok(())
     }
 
-    async fn end_transaction(connection: &mut PgConnection) -> sqlx::Result<()> {
-        connection.execute("COMMIT").await?;
+    async fn end_transaction(connection: &mut PgConnection, chain: bool) -> sqlx::Result<()> {
+        let statement = if chain { "COMMIT AND CHAIN" } else { "COMMIT" };
+        connection.execute(statement).await?;
         Ok(())
     }
 

@@ -90,7 +90,7 @@ impl Business for Sqlite {
         Ok(())
     }
 
-    async fn end_transaction(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+    async fn end_transaction(connection: &mut SqliteConnection, _: bool) -> sqlx::Result<()> {
         // The framework refuses it; a careless handler does not look.
         let _ = connection.execute("COMMIT").await;
         Ok(())
