@@ -33,6 +33,7 @@ mod scalar;
 mod scan;
 mod template;
 mod text;
+mod utf8;
 mod values;
 
 pub(super) use pointer::Pointers;

@@ -159,7 +159,7 @@ impl Buffer {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, needed: usize) {
-        let enough = self.bytes.len() + (self.bytes.len() / 2).max(needed);
+        let enough = self.bytes.len() + self.bytes.len().max(needed);
         self.bytes.resize(enough, 0);
     }
 }

@@ -41,13 +41,14 @@ pub(in super::super) struct Draft {
 impl Draft {
     /// Room for what a body of this length usually comes to.
     pub(super) fn for_body(length: usize) -> Draft {
+        let leaves = 16 + length / 64;
         Draft {
-            values: Buffer::with_room(length + 64),
-            leaves: Vec::with_capacity(32),
-            sequence: Vec::with_capacity(32),
-            shapes: Buffer::with_room(256),
-            spare: Buffer::with_room(256),
-            spare_sequence: Vec::with_capacity(32),
+            values: Buffer::with_room(64 + length),
+            leaves: Vec::with_capacity(leaves),
+            sequence: Vec::with_capacity(leaves),
+            shapes: Buffer::with_room(64 + length / 16),
+            spare: Buffer::with_room(64 + length / 16),
+            spare_sequence: Vec::with_capacity(leaves),
         }
     }
 

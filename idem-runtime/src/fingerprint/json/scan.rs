@@ -8,6 +8,7 @@ use super::{
     scalar,
     template::Template,
     text,
+    utf8::is_utf8,
     values::tag,
 };
 
@@ -18,10 +19,9 @@ const MAX_LENGTH: usize = 1 << 30;
 
 /// Reads a body; `None` if it is not plain I-JSON (RFC 7493) in UTF-8 or passes a limit of this module.
 pub(in super::super) fn scan(body: &[u8], ignore: &Pointers) -> Option<Draft> {
-    if body.len() > MAX_LENGTH {
+    if body.len() > MAX_LENGTH || !is_utf8(body) {
         return None;
     }
-    std::str::from_utf8(body).ok()?;
     let mut scan = Scan {
         body,
         draft: Draft::for_body(body.len()),

@@ -18,14 +18,18 @@ use super::{
 /// Some of the body that is expected again.
 struct Repeated {
     beginning: Beginning,
+    /// The last block of what is longer than one.
+    ending: Beginning,
     length: usize,
     start: usize,
 }
 
 impl Repeated {
     fn new(body: &[u8], start: usize, end: usize) -> Repeated {
+        let block = end - Block::SIZE.min(end - start);
         Repeated {
             beginning: Block::at(body, start).beginning((end - start).min(Block::SIZE)),
+            ending: Block::at(body, block).beginning(end - block),
             length: end - start,
             start,
         }
@@ -34,15 +38,18 @@ impl Repeated {
     /// Where the text ends, if it stands at a position.
     #[inline(always)]
     fn end(&self, body: &[u8], at: usize) -> Option<usize> {
+        let end = at + self.length;
         let same = Block::at(body, at).begins_with(&self.beginning)
-            && (self.length <= Block::SIZE || self.rest_is_same(body, at));
-        same.then_some(at + self.length)
+            && (self.length <= Block::SIZE
+                || Block::at(body, end - Block::SIZE).begins_with(&self.ending))
+            && (self.length <= 2 * Block::SIZE || self.middle_is_same(body, at));
+        same.then_some(end)
     }
 
     #[inline(never)]
-    fn rest_is_same(&self, body: &[u8], at: usize) -> bool {
-        let rest = |start: usize| body.get(start + Block::SIZE..start + self.length);
-        rest(at) == rest(self.start)
+    fn middle_is_same(&self, body: &[u8], at: usize) -> bool {
+        let middle = |at: usize| body.get(at + Block::SIZE..at + self.length - Block::SIZE);
+        middle(at) == middle(self.start)
     }
 }
 

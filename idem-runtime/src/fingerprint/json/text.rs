@@ -62,21 +62,32 @@ pub(super) fn unescape(
 }
 
 /// Decodes the escape whose backslash stands before `at`.
+#[inline(always)]
 fn escape(body: &[u8], at: usize, into: &mut Buffer) -> Option<usize> {
-    let plain = match body.get(at)? {
-        b'u' => return unicode_escape(body, at + 1, into),
-        byte @ (b'"' | b'\\' | b'/') => *byte,
-        b'b' => 0x08,
-        b'f' => 0x0c,
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        _ => return None,
-    };
-    into.byte(plain);
-    Some(at + 1)
+    let letter = *body.get(at)?;
+    match ESCAPED[usize::from(letter)] {
+        0 if letter == b'u' => unicode_escape(body, at + 1, into),
+        0 => None,
+        plain => {
+            into.byte(plain);
+            Some(at + 1)
+        }
+    }
 }
 
+/// What a letter stands for behind a backslash; 0 for nothing of one byte.
+static ESCAPED: [u8; 256] = {
+    let mut escaped = [0; 256];
+    let pairs = *b"\"\"\\\\//b\x08f\x0cn\nr\rt\t";
+    let mut at = 0;
+    while at < pairs.len() {
+        escaped[pairs[at] as usize] = pairs[at + 1];
+        at += 2;
+    }
+    escaped
+};
+
+#[inline(never)]
 fn unicode_escape(body: &[u8], at: usize, into: &mut Buffer) -> Option<usize> {
     let first = code_unit(body, at)?;
     let (character, end) = match first {
