@@ -202,16 +202,19 @@ fn each_argument(arguments: &[&PatType], lifetimes: &Lifetimes, errors: &mut Err
     }
 }
 
+const CONNECTIONS: [&str; 4] = [
+    "PgConnection",
+    "SqliteConnection",
+    "MySqlConnection",
+    "PoolConnection",
+];
+
 /// sqlx's own transaction, or a bare connection, in the transaction's place.
 fn foreign_transaction(ty: &Type, lifetimes: &Lifetimes, errors: &mut Errors) {
-    const CONNECTIONS: [&str; 4] = [
-        "PgConnection",
-        "SqliteConnection",
-        "MySqlConnection",
-        "PoolConnection",
-    ];
     let borrows = lifetimes.first_borrow(ty).is_some();
-    if ends_in(ty, &["Transaction"]) && borrows || ends_in(ty, &CONNECTIONS) {
+    // an alias of ours has no lifetime
+    let has_lifetime = borrows || ty.to_token_stream().to_string().contains("'static");
+    if ends_in(ty, &["Transaction"]) && has_lifetime || ends_in(ty, &CONNECTIONS) {
         errors.at(
             ty,
             "take the framework's transaction: `tx: &mut Tx<DB>`; the key and the answer commit with what is written through it, and it derefs to the connection",

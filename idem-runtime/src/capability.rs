@@ -31,12 +31,12 @@
 //! * An extractor's own work. `FromRequestParts` may write through a pool of the state that it is given,
 //!   on every request, on replays too, before the key is claimed. Nothing here stops it, and the
 //!   [`guard`](crate::guard) does not look: extractors may ask the database who calls. Keep them to
-//!   reading.
+//!   reading. The same holds of `authorize` and of a [`Scope`](crate::Scope) of your own.
 //! * A global. A `static` pool is reached without an argument, and so is what serde puts into a field that
 //!   it skips (`#[serde(skip, default = "..")]`): serde sees the request and globals, never the state. Of
 //!   such fields in `Json<T>` and its kin, a pool, a trait object and what holds one do not compile; a file,
-//!   a channel, or a pool inside a `Mutex` does. The guard finds each connection of a guarded pool, however
-//!   it was reached; a file or a socket it does not find.
+//!   a channel, or a pool inside a `Mutex` does, unless `T` derives `EffectFree`, which checks each field. The
+//!   guard finds each connection of a guarded pool, however it was reached; a file or a socket it does not find.
 //! * A connection in place of the transaction's: `mem::swap` through `tx`, with one that the handler opened
 //!   by itself. What was written through it is durable, but the request is answered 500, and its key is
 //!   kept as *unknown*, so that it does not run again. One that is put back in time is not found, unless it

@@ -4,7 +4,7 @@
 //! is a marker, as the message of the type itself would be `EffectFree`'s. A
 //! condition without parameters would be an error where it stands, hence `for<'never>`.
 
-use std::sync::{self, atomic};
+use std::sync;
 
 use axum::extract::Request;
 use http::Extensions;
@@ -122,7 +122,6 @@ refused!(
     tokio::net::UdpSocket,
     tokio::runtime::Handle,
     tokio::runtime::Runtime,
-    tokio::task::AbortHandle,
     tokio_sync::Notify,
     tokio_util::task::TaskTracker,
 );
@@ -143,19 +142,5 @@ impl<T> EffectFree for sync::OnceLock<T> where AtomicHandler: MayChange<Self> {}
 impl<T: ?Sized> EffectFree for tokio_sync::Mutex<T> where AtomicHandler: MayChange<Self> {}
 impl<T: ?Sized> EffectFree for tokio_sync::RwLock<T> where AtomicHandler: MayChange<Self> {}
 impl<T> EffectFree for tokio_sync::OnceCell<T> where AtomicHandler: MayChange<Self> {}
-refused!(
-    MayChange:
-    atomic::AtomicBool,
-    atomic::AtomicI16,
-    atomic::AtomicI32,
-    atomic::AtomicI64,
-    atomic::AtomicI8,
-    atomic::AtomicIsize,
-    atomic::AtomicU16,
-    atomic::AtomicU32,
-    atomic::AtomicU64,
-    atomic::AtomicU8,
-    atomic::AtomicUsize,
-);
 
 refused!(MaySearch: Extensions, Parts, Request);

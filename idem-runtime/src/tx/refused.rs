@@ -2,7 +2,7 @@
 //! rustc says what to write instead, in a handler and in the helpers that are given its `tx`.
 
 use futures_util::future::BoxFuture;
-use sqlx::Transaction;
+use sqlx::{SqlSafeStr, Transaction};
 
 use super::Tx;
 use crate::backend::Backend;
@@ -42,6 +42,18 @@ impl<DB: Backend> Tx<DB> {
     /// Would otherwise be found behind the transaction, as sqlx's `Connection::begin`.
     #[doc(hidden)]
     pub fn begin(&mut self) -> BoxFuture<'_, sqlx::Result<Transaction<'_, DB>>>
+    where
+        Self: HandlerBeginsTransaction,
+    {
+        unreachable!("no transaction is `HandlerBeginsTransaction`")
+    }
+
+    /// The same with a statement.
+    #[doc(hidden)]
+    pub fn begin_with(
+        &mut self,
+        _statement: impl SqlSafeStr,
+    ) -> BoxFuture<'_, sqlx::Result<Transaction<'_, DB>>>
     where
         Self: HandlerBeginsTransaction,
     {
