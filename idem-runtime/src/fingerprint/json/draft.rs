@@ -136,8 +136,8 @@ impl Draft {
             self.values.truncate(from.value as usize + 1);
             self.values.bytes(self.spare.written());
         }
-        let (last, shape) =
-            self.shapes.written()[last_shape as usize..].split_at((from.shape - last_shape) as usize);
+        let (last, shape) = self.shapes.written()[last_shape as usize..]
+            .split_at((from.shape - last_shape) as usize);
         let is_as_before = last == shape;
         if is_as_before {
             self.values.byte(tag::SHAPE_AS_BEFORE);
@@ -163,7 +163,10 @@ impl Draft {
 
     /// Writes the whole document.
     pub(in super::super) fn write(&self, sink: &mut Sink) {
-        let first = self.leaves.first().map_or(self.values.len(), |leaf| leaf.value as usize);
+        let first = self
+            .leaves
+            .first()
+            .map_or(self.values.len(), |leaf| leaf.value as usize);
         sink.bytes(&self.values.written()[..first]);
         for leaf in &self.sequence {
             let (start, end) = self.value(*leaf);

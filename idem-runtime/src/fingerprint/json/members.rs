@@ -170,7 +170,9 @@ impl<'a> Members<'a> {
         match source.get(start..).and_then(<[u8]>::first_chunk) {
             Some(bytes) if length >= 8 => u64::from_be_bytes(*bytes),
             // Two shifts, since one by 64 bits is none.
-            Some(bytes) => u64::from_be_bytes(*bytes) >> (63 - 8 * length) >> 1 << (63 - 8 * length) << 1,
+            Some(bytes) => {
+                u64::from_be_bytes(*bytes) >> (63 - 8 * length) >> 1 << (63 - 8 * length) << 1
+            }
             None => {
                 let mut bytes = [0; 8];
                 let length = length.min(8);

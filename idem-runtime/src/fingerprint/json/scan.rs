@@ -208,7 +208,10 @@ impl Scan<'_> {
     /// Ends the innermost array or object.
     #[inline(always)]
     fn close(&mut self) -> Frame {
-        let around = self.frames.pop().expect("an open value is in another or in the root");
+        let around = self
+            .frames
+            .pop()
+            .expect("an open value is in another or in the root");
         std::mem::replace(&mut self.top, around)
     }
 
@@ -233,9 +236,7 @@ impl Scan<'_> {
     }
 
     fn close_element(&mut self, object: &Frame, end: usize) {
-        let is_as_before = self
-            .draft
-            .close_element(object.mark, self.top.mark.shape);
+        let is_as_before = self.draft.close_element(object.mark, self.top.mark.shape);
         // Among pointers each name has to be looked up.
         if self.top.list.element(is_as_before) && self.top.pointer == NOWHERE {
             let source = (object.source as usize, end);

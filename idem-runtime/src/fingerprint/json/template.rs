@@ -101,7 +101,12 @@ impl Template {
 
     /// Reads and writes the element at a position, and those behind it, as long as they are as the template has them. Says
     /// where the last one ends; `None`, and nothing is written, if there is none.
-    pub(super) fn read(&mut self, body: &[u8], mut at: usize, values: &mut Buffer) -> Option<usize> {
+    pub(super) fn read(
+        &mut self,
+        body: &[u8],
+        mut at: usize,
+        values: &mut Buffer,
+    ) -> Option<usize> {
         let mut last_end = None;
         loop {
             let first = values.len();
@@ -142,7 +147,10 @@ impl Template {
             *leaf_end = self.values.len() as u32;
         }
         let runs = self.runs.iter().map(|run| {
-            let start = run.start.checked_sub(1).map_or(0, |last| self.ends[last as usize]);
+            let start = run
+                .start
+                .checked_sub(1)
+                .map_or(0, |last| self.ends[last as usize]);
             (start as usize, self.ends[run.end as usize - 1] as usize)
         });
         values.pieces(self.values.storage(), runs);
