@@ -235,8 +235,14 @@ impl<DB: Backend> Ticket<DB> {
             .expect("the current version is known");
 
         let leader = match self.idempotency.shared.flights.join(id, fingerprint) {
-            Joined::Follower(follower) => return self.wait(follower).await,
             Joined::Leader(leader) => leader,
+            Joined::Mismatch(_) if !faults::planted(Plant::NoFingerprint) => {
+                self.emit(Signal::Mismatch);
+                return self.refuse(&Problem::new(Code::KeyReused));
+            }
+            Joined::Follower(follower) | Joined::Mismatch(follower) => {
+                return self.wait(follower).await;
+            }
         };
         let Some(permit) = self.permit() else {
             let refused = Landed::Refused(Problem::new(Code::Overloaded));
@@ -251,6 +257,7 @@ impl<DB: Backend> Ticket<DB> {
             scope,
             id,
             fingerprint,
+            claiming: leader.claiming(),
         };
         // Boxed where it is made: it is large, and would be copied on its way.
         let running = Box::pin(attempt.run(prepare));
@@ -301,19 +308,16 @@ impl<DB: Backend> Ticket<DB> {
 
     /// A duplicate of a request that runs in this process.
     async fn wait(self, follower: Follower<Landed>) -> Response {
-        if !follower.same_request && !faults::planted(Plant::NoFingerprint) {
-            self.emit(Signal::Mismatch);
-            return self.refuse(&Problem::new(Code::KeyReused));
-        }
-        let wait = match self.rules.in_flight {
-            InFlight::Reject => std::time::Duration::ZERO,
-            InFlight::Wait => self.rules.wait,
-        };
         let shared = &self.idempotency.shared;
         let Ok(permit) = shared.waiting.try_acquire() else {
             return self.overloaded();
         };
-        let answer = follower.answer(Some(wait)).await;
+        let wait = self.rules.wait;
+        let answer = match self.rules.in_flight {
+            // Not for a handler; whether one runs is known soon.
+            InFlight::Reject => follower.answer_unless_claimed(wait).await,
+            InFlight::Wait => follower.answer(Some(wait)).await,
+        };
         drop(permit);
         match answer {
             Ok(landed) => {

@@ -21,6 +21,7 @@ use crate::backend::{Backend, Claim, TransactionState};
 use crate::call;
 use crate::faults;
 use crate::fingerprint::Fingerprint;
+use crate::flight::Claiming;
 use crate::guard::Watch;
 use crate::idempotency::StoreError;
 use crate::operation::{Errors, InFlight};
@@ -54,6 +55,7 @@ pub(crate) struct Attempt<DB: Backend> {
     pub(crate) id: RecordId,
     pub(crate) operation_id: Uuid,
     pub(crate) fingerprint: Fingerprint,
+    pub(crate) claiming: Claiming<Landed>,
 }
 
 /// Where one try of an attempt led.
@@ -171,6 +173,7 @@ impl<DB: Backend> Attempt<DB> {
             Begun::Won { tx, took_over } => (tx, took_over),
             Begun::Not(step) => return Ok(*step),
         };
+        self.claiming.claimed();
         let Some(ready) = ready.take() else {
             tx.abandon();
             return Ok(Step::Again);
@@ -230,7 +233,7 @@ impl<DB: Backend> Attempt<DB> {
             Fate::Err => self.ticket.rules.errors == Errors::Store,
             _ => false,
         };
-        asked && !response.status.is_server_error()
+        asked && response.status.as_u16() < 500
     }
 
     /// The body's extractor refused: a stored answer is replayed all the same, since a deploy may have

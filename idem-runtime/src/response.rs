@@ -54,6 +54,9 @@ impl CapturedResponse {
         limit: usize,
     ) -> Result<CapturedResponse, NotStorable> {
         let (parts, body) = response.into_parts();
+        if parts.status.is_informational() {
+            return Err(NotStorable::Interim(parts.status));
+        }
         if is_event_stream(&parts.headers) {
             return Err(NotStorable::EventStream);
         }
@@ -103,6 +106,9 @@ pub enum NotStorable {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// A status of 1xx, which announces an answer and is none (RFC 9110, section 15.2).
+    #[error("the response has the interim status {0}")]
+    Interim(StatusCode),
     /// `text/event-stream`: it ends when its client leaves.
     #[error("the response is an event stream, which can't be replayed")]
     EventStream,

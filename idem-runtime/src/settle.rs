@@ -74,7 +74,8 @@ pub struct Settled {
 
 impl Settled {
     fn total(response: Response) -> Self {
-        let fate = if response.status().is_server_error() {
+        // Codes from 600 on are nobody's, and no success.
+        let fate = if response.status().as_u16() >= 500 {
             Fate::Release
         } else {
             Fate::Commit
