@@ -253,9 +253,10 @@ async fn carry(client: TcpStream, shared: Arc<Shared>) {
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
         let swallowing = watch::Sender::new(false);
+        let reader = Mutex::new(requests::Reader::new(shared.backend));
         tokio::select! {
-            () = upstream(from_client, to_server, &shared, &swallowing) => {}
-            () = downstream(from_server, to_client, &shared, &swallowing) => {}
+            () = upstream(from_client, to_server, &shared, &swallowing, &reader) => {}
+            () = downstream(from_server, to_client, &shared, &swallowing, &reader) => {}
         }
     };
     tokio::select! {
@@ -271,9 +272,9 @@ async fn upstream(
     mut to: OwnedWriteHalf,
     shared: &Shared,
     swallowing: &watch::Sender<bool>,
+    reader: &Mutex<requests::Reader>,
 ) {
     let mut messages = Messages::of_client(shared.backend);
-    let mut reader = requests::Reader::new(shared.backend);
     let mut buffer = vec![0; 16 * 1024];
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else {
@@ -281,7 +282,8 @@ async fn upstream(
         };
         let mut fault = None;
         let mut meet = |message: &[u8]| {
-            if let Some(request) = reader.read(message) {
+            let request = reader.lock().expect("no holder panics").read(message);
+            if let Some(request) = request {
                 let mut requests = shared.requests.lock().expect("no holder panics");
                 requests.push(request);
             }
@@ -318,6 +320,7 @@ async fn downstream(
     mut to: OwnedWriteHalf,
     shared: &Shared,
     swallowing: &watch::Sender<bool>,
+    reader: &Mutex<requests::Reader>,
 ) {
     let mut buffer = vec![0; 16 * 1024];
     let mut answers = Messages::of_server(shared.backend);
@@ -328,6 +331,7 @@ async fn downstream(
         let mut committed = false;
         answers.take(&buffer[..read], &mut |message| {
             committed |= acknowledges_commit(shared.backend, message);
+            reader.lock().expect("no holder panics").answered(message);
         });
         if *swallowing.borrow() {
             if committed {

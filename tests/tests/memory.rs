@@ -46,6 +46,7 @@ fn a_million_keys_leave_memory_where_it_was() {
 }
 
 #[test]
+#[ignore = "takes minutes: tests/run --full"]
 fn fifty_bytes_a_key_are_found() {
     let keys = 100_000;
     let growth = growth(keys, Some("KeysKept"));

@@ -32,6 +32,8 @@ pub(super) struct Reader {
     backend: Backend,
     /// PostgreSQL's by name, MySQL's by number.
     prepared: HashMap<Vec<u8>, String>,
+    /// A text whose number MySQL has not told yet.
+    numberless: Option<String>,
     /// What was sent since the last request was complete.
     pending: Option<Request>,
 }
@@ -41,6 +43,7 @@ impl Reader {
         Reader {
             backend,
             prepared: HashMap::new(),
+            numberless: None,
             pending: None,
         }
     }
@@ -74,6 +77,16 @@ impl Reader {
         None
     }
 
+    /// Reads a message of the server's.
+    pub(super) fn answered(&mut self, message: &[u8]) {
+        if self.backend == Backend::MySql
+            && let [_, _, _, 1, 0, number @ ..] = message
+            && let (Some(number), Some(statement)) = (number.get(..4), self.numberless.take())
+        {
+            self.prepared.insert(number.to_vec(), statement);
+        }
+    }
+
     /// A command's first message has the number 0, and none of the login's has.
     fn read_mysql(&mut self, message: &[u8]) -> Option<Request> {
         let [_, _, _, 0, command, payload @ ..] = message else {
@@ -82,13 +95,9 @@ impl Reader {
         match command {
             0x03 => Some(Request::Statement(text(payload))),
             0x0e => Some(Request::Ping),
-            // The server numbers them from 1.
             0x16 => {
-                let number = u32::try_from(self.prepared.len()).ok()? + 1;
-                let statement = text(payload);
-                self.prepared
-                    .insert(number.to_le_bytes().to_vec(), statement.clone());
-                Some(Request::Preparation(statement))
+                self.numberless = Some(text(payload));
+                Some(Request::Preparation(text(payload)))
             }
             0x17 => {
                 let statement = self.prepared.get(payload.get(..4)?)?;

@@ -174,9 +174,10 @@ macro_rules! leaks {
                     .build()
                     .expect("the settings make sense");
                 idempotency.migrate().await.expect("the schema is made");
-                warm(&pool, 1).await;
+                // Each gives its connection back in a task of its own.
+                all_idle(&pool).await;
                 idempotency.check().await.expect("all is well");
-                warm(&pool, 1).await;
+                all_idle(&pool).await;
                 database
                     .execute("CREATE TABLE things (n INTEGER NOT NULL)")
                     .await
@@ -237,6 +238,14 @@ macro_rules! leaks {
                     assert_eq!(self.things(n).await, 0, "{path}: {n}");
                 }
             }
+        }
+
+        /// Until nobody uses a connection.
+        async fn all_idle(pool: &Pool<$db>) {
+            until("the connections are back", PATIENCE, async || {
+                pool.num_idle() == pool.size() as usize
+            })
+            .await;
         }
 
         /// Until so many connections lie idle in the pool.
