@@ -1,5 +1,6 @@
 //! What the store and a start can fail with.
 
+use std::fmt;
 use std::time::Duration;
 
 /// Why the store did not answer.
@@ -16,7 +17,7 @@ pub(crate) enum StoreError {
 }
 
 /// Why a service can't start.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartupError {
     /// The database is out of reach.
@@ -59,4 +60,11 @@ pub enum StartupError {
     /// A setting makes no sense.
     #[error("{0}")]
     Setting(&'static str),
+}
+
+/// The message: `main` prints an error that it returns by `Debug`, and this one says what to do.
+impl fmt::Debug for StartupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
