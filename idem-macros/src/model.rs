@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, GenericParam, Generics, ReturnType, Signature, Type, TypeParam, Visibility,
+    Attribute, FnArg, GenericParam, Generics, ReturnType, Signature, Type, TypeParam, Visibility,
     WherePredicate, parse_quote,
 };
 
@@ -13,8 +13,8 @@ use crate::{
     errors::Errors,
     handler::Handler,
     paths::CratePath,
-    scope::Owner,
-    signature::{self, impl_trait},
+    scope::{self, Owner},
+    signature::{self, Parameters, impl_trait},
 };
 
 /// All that the expansion needs; it decides nothing itself.
@@ -23,7 +23,7 @@ pub(crate) struct Model {
     pub(crate) outer: Vec<Attribute>,
     pub(crate) inner: Vec<Attribute>,
     pub(crate) visibility: Visibility,
-    /// The user's function, as written.
+    /// The user's function, as written but for an `allow` on the scope's argument.
     pub(crate) signature: Signature,
     pub(crate) body: TokenStream,
     /// The hidden type that stands for the operation.
@@ -80,7 +80,7 @@ impl Model {
             outer: attributes.outer,
             inner: attributes.inner,
             visibility: handler.visibility.clone(),
-            signature: signature.clone(),
+            signature: used_as_scope(handler, &parameters, owner.as_ref()),
             body: handler.body.clone(),
             operation: operation_type(&text, handler),
             name: args.operation.clone().unwrap_or(text),
@@ -94,6 +94,26 @@ impl Model {
             args: args.clone(),
         })
     }
+}
+
+/// The scope's argument is used, if by the attribute alone: without a word of ours, rustc would call it unused.
+fn used_as_scope(handler: &Handler, parameters: &Parameters, owner: Option<&Owner>) -> Signature {
+    let mut signature = handler.signature.clone();
+    let Some(owner) = owner else {
+        return signature;
+    };
+    let at = owner.argument + usize::from(owner.argument >= parameters.handle_at);
+    let pattern = &parameters.arguments[owner.argument].pat;
+    if let [only] = &scope::bindings(pattern)[..]
+        && let Some(FnArg::Typed(argument)) = signature.inputs.get_mut(at)
+        && argument.attrs.is_empty()
+        && !mentions(handler.body.clone(), only)
+    {
+        argument
+            .attrs
+            .push(parse_quote!(#[allow(unused_variables)]));
+    }
+    signature
 }
 
 pub(crate) fn bare(name: &Ident) -> String {

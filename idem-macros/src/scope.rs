@@ -220,7 +220,7 @@ pub(crate) fn reads_body(ty: &Type) -> bool {
 }
 
 /// The names that a pattern binds.
-fn bindings(pattern: &Pat) -> Vec<String> {
+pub(crate) fn bindings(pattern: &Pat) -> Vec<String> {
     struct Names(Vec<String>);
     impl<'a> Visit<'a> for Names {
         fn visit_pat_ident(&mut self, binding: &'a syn::PatIdent) {

@@ -11,7 +11,12 @@ async fn close(
     >,
 > {
     #[deny(clippy::disallowed_methods)]
-    async fn close(tx: &mut Tx<MySql>, Path(shop): Path<Uuid>, Account(id): Account) {
+    async fn close(
+        tx: &mut Tx<MySql>,
+        Path(shop): Path<Uuid>,
+        #[allow(unused_variables)]
+        Account(id): Account,
+    ) {
         shop.close(tx).await;
     }
     struct CloseOperation;

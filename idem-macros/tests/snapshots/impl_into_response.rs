@@ -10,6 +10,7 @@ async fn create(
     #[deny(clippy::disallowed_methods)]
     async fn create(
         tx: &mut Tx<Postgres>,
+        #[allow(unused_variables)]
         account: Account,
         body: Bytes,
     ) -> impl IntoResponse {

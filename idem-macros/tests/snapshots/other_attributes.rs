@@ -16,7 +16,11 @@ async fn create(
     #[deny(clippy::disallowed_methods)]
     #[tracing::instrument(skip_all)]
     #[allow(clippy::disallowed_methods, reason = "audited")]
-    async fn create(tx: &mut Tx<Postgres>, account: Account) -> StatusCode {
+    async fn create(
+        tx: &mut Tx<Postgres>,
+        #[allow(unused_variables)]
+        account: Account,
+    ) -> StatusCode {
         StatusCode::CREATED
     }
     struct CreateOperation;

@@ -5,13 +5,19 @@ use std::sync::OnceLock;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use idem_runtime::{Tx, idempotent};
-use sqlx::{Connection, Sqlite, SqliteConnection, SqlitePool};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool};
+use std::fs::OpenOptions as Options;
 use std::fs::write as save;
 use tokio::spawn as start;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::{Notify, watch};
 
 static POOL: OnceLock<SqlitePool> = OnceLock::new();
 static MAIL: OnceLock<Sender<String>> = OnceLock::new();
+static EVENTS: OnceLock<std::sync::mpsc::Sender<String>> = OnceLock::new();
+static STOCK: OnceLock<watch::Sender<u64>> = OnceLock::new();
+static WAKE: Notify = Notify::const_new();
 
 type Fallible<T> = Result<T, StatusCode>;
 
@@ -70,6 +76,30 @@ pub async fn a_static_channel(tx: &mut Tx<Sqlite>, Path(account): Path<u64>) -> 
     if let Some(mail) = MAIL.get() {
         mail.send(account.to_string()).await.map_err(failed)?; // REFUSED
     }
+    Ok(account.to_string())
+}
+
+#[idempotent(scope = "account")]
+pub async fn other_channels(tx: &mut Tx<Sqlite>, Path(account): Path<u64>) -> Fallible<String> {
+    insert(tx).await?;
+    if let (Some(events), Some(stock)) = (EVENTS.get(), STOCK.get()) {
+        events.send(account.to_string()).map_err(failed)?; // REFUSED
+        stock.send_replace(account); // REFUSED
+        WAKE.notify_one(); // REFUSED
+    }
+    Ok(account.to_string())
+}
+
+#[idempotent(scope = "account")]
+pub async fn opened_by_options(tx: &mut Tx<Sqlite>, Path(account): Path<u64>) -> Fallible<String> {
+    insert(tx).await?;
+    let log = Options::new().append(true).open("orders.txt"); // REFUSED
+    drop(log);
+    let options = SqliteConnectOptions::new().filename("orders.db");
+    let mut other = options.connect().await.map_err(failed)?; // REFUSED
+    insert(&mut other).await?;
+    let later = start::<std::future::Ready<()>>; // REFUSED
+    later(std::future::ready(()));
     Ok(account.to_string())
 }
 

@@ -191,6 +191,7 @@ macro_rules! leaks {
                 let app = Router::new()
                     .route("/keyed/{kind}/{how}", route(keyed))
                     .route("/unkeyed/{kind}/{how}", route(unkeyed))
+                    .merge(reached())
                     .with_state(App(idempotency));
                 let set = Set {
                     database,

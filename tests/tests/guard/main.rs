@@ -2,7 +2,9 @@
 //! the handler ended. Each leak is in a helper, where no lint of a handler's body looks.
 
 mod cases;
+mod hooks;
 mod leaks;
+mod reached;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -19,7 +21,7 @@ use idem_tests::wait::{PATIENCE, until};
 use tower::ServiceExt;
 
 /// Whose key it is, and which test's database: the `authorization` field's text.
-#[derive(idem_runtime::EffectFree)]
+#[derive(idem_runtime::EffectFree, idem_runtime::Scope)]
 struct Account(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Account {
@@ -108,6 +110,7 @@ macro_rules! backend {
 
             crate::leaks::leaks!($db, $connection, $backend);
             crate::cases::cases!($db, $backend);
+            crate::reached::reached!($db, $connection, $backend);
         }
     };
 }
