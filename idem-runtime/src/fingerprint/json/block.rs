@@ -90,9 +90,8 @@ impl Block {
                 return None;
             }
         }
-        let is_plain = integer_end > 0
-            && (byte(0) != b'0' || integer_end == 1)
-            && byte(end) | 0x20 != b'e';
+        let is_plain =
+            integer_end > 0 && (byte(0) != b'0' || integer_end == 1) && byte(end) | 0x20 != b'e';
         is_plain.then_some(end as usize)
     }
 

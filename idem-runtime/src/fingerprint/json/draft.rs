@@ -136,8 +136,8 @@ impl Draft {
             self.values.truncate(from.value as usize + 1);
             self.values.bytes(self.spare.written());
         }
-        let (last, shape) =
-            self.shapes.written()[last_shape as usize..].split_at((from.shape - last_shape) as usize);
+        let (last, shape) = self.shapes.written()[last_shape as usize..]
+            .split_at((from.shape - last_shape) as usize);
         let is_as_before = last == shape;
         if is_as_before {
             self.values.byte(tag::SHAPE_AS_BEFORE);
@@ -148,6 +148,23 @@ impl Draft {
             self.shapes.remove(last_shape as usize, from.shape as usize);
         }
         is_as_before
+    }
+
+    /// Ends an array's element that has a known shape.
+    pub(super) fn close_known(&mut self, last_shape: u32, shape: &[u8]) {
+        if &self.shapes.written()[last_shape as usize..] == shape {
+            self.values.byte(tag::SHAPE_AS_BEFORE);
+        } else {
+            self.values.byte(tag::SHAPE);
+            self.values.bytes(shape);
+            self.shapes.truncate(last_shape as usize);
+            self.shapes.bytes(shape);
+        }
+    }
+
+    /// The shapes from a position on.
+    pub(super) fn shape(&self, from: u32) -> &[u8] {
+        &self.shapes.written()[from as usize..]
     }
 
     /// Forgets the leaves behind a mark.
@@ -163,7 +180,10 @@ impl Draft {
 
     /// Writes the whole document.
     pub(in super::super) fn write(&self, sink: &mut Sink) {
-        let first = self.leaves.first().map_or(self.values.len(), |leaf| leaf.value as usize);
+        let first = self
+            .leaves
+            .first()
+            .map_or(self.values.len(), |leaf| leaf.value as usize);
         sink.bytes(&self.values.written()[..first]);
         for leaf in &self.sequence {
             let (start, end) = self.value(*leaf);

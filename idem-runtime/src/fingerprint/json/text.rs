@@ -25,7 +25,10 @@ fn long_plain_end(body: &[u8], mut at: usize) -> usize {
     let rest = body.get(at..).unwrap_or_default();
     let length = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
     // A fold, so that the compiler makes vector instructions of it.
-    let has_control = |text: &[u8]| text.iter().fold(false, |found, byte| found | (*byte < 0x20));
+    let has_control = |text: &[u8]| {
+        text.iter()
+            .fold(false, |found, byte| found | (*byte < 0x20))
+    };
     if !has_control(&rest[..length]) {
         return at + length;
     }

@@ -70,7 +70,9 @@ mod tests {
     #[test]
     fn it_answers_as_the_standard_library_does() {
         for first in 0..=255 {
-            for second in [0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff] {
+            for second in [
+                0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff,
+            ] {
                 for third in [0x41, 0x80, 0xbf, 0xc3] {
                     for fourth in [0x41, 0x80, 0xbf, 0xc3] {
                         check(&[first, second, third, fourth]);
@@ -95,7 +97,11 @@ mod tests {
             text.resize(before, b'a');
             text.extend_from_slice(bytes);
             text.resize(before + 4 + behind, b'a');
-            assert_eq!(is_utf8(&text), expected, "{bytes:?} behind {filler} {before}");
+            assert_eq!(
+                is_utf8(&text),
+                expected,
+                "{bytes:?} behind {filler} {before}"
+            );
         }
         for cut in 1..4 {
             let text = &bytes[..cut];
