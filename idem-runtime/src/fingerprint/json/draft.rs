@@ -52,7 +52,7 @@ impl Draft {
         }
     }
 
-    /// A body has at most 2^30 bytes and encodes to less than twice as many.
+    /// A body has at most 2^30 bytes and encodes to no more than twice as many.
     #[inline(always)]
     pub(super) fn mark(&self) -> Mark {
         Mark {
