@@ -1,10 +1,9 @@
 //! JSON (RFC 8259) in one pass: validated, and brought to a form that equal values share and different ones do not.
 //!
-//! Not RFC 8785, whose numbers pass through doubles. No tree is built and nothing recurses. The pass leaves two things:
-//! the scalars and arrays, encoded in document order, and a list of the objects among them. At the end the two are
-//! written out with each object's members sorted by name, every byte moved once.
-//! Repetition makes it fast: names are compared with those of the last object in their place, and whole records with the
-//! pattern of those before them.
+//! Not RFC 8785, whose numbers pass through doubles. No tree is built and nothing recurses. The pass writes the values in
+//! the order of the document; when an object ends they are put in the order of its names, unless that is how they were
+//! sent. Where the elements of a list are all written alike, even their names are not read one by one, but compared with
+//! those before.
 //!
 //! # The canonical form
 //!
@@ -13,14 +12,15 @@
 //! | value | encoding |
 //! |---|---|
 //! | `null`, `false`, `true` | a tag |
-//! | number | sign, decimal exponent, significant digits without zeros at either end |
+//! | number | its plain spelling, brief as it can be; if that is long: decimal exponent, significant digits |
 //! | string | length, then the decoded text in UTF-8 |
 //! | array | a tag, the elements, a closing tag |
-//! | object | its set of names, then the members' values, sorted by their names' bytes |
+//! | object | a tag, its leaves, then its shape |
 //! | ignored element | a tag |
 //!
-//! A set of names is written out once in a document, sorted, and by its number from then on: a list of a hundred
-//! records hashes their names once. Numbers are given in the order of writing, so a reader could follow.
+//! An object's *shape* is its names, sorted by their bytes, with the shapes of the objects that are their values; its
+//! *leaves* are the other values, in the same order. In place of the shape of an array's element stands a tag if it is that
+//! of the object before it in the array, so that a list of a hundred records hashes their names once.
 
 mod block;
 mod buffer;

@@ -89,7 +89,8 @@ impl Fingerprint {
 
     /// Takes the fingerprint of a request with the current version.
     ///
-    /// Time is O(n log n) in the body's length and memory a small multiple of it, whatever the body holds.
+    /// Time is O(n log n) in the body's length `n`, whatever it holds. Memory is mostly 1.5 times the length, and about
+    /// eleven times for an object with as many short members as fit.
     pub fn compute(input: &FingerprintInput<'_>) -> Fingerprint {
         Fingerprint {
             version: Self::CURRENT,

@@ -213,7 +213,23 @@ pub(crate) fn any_json() -> impl Strategy<Value = Json> {
             });
             Json::Array(records.collect())
         });
-    prop_oneof![4 => scalar, 1 => record].prop_recursive(4, 24, 4, |inner| {
+    // Lists of records of a few kinds, with lists in them.
+    let mixed = (
+        prop::collection::vec(prop::collection::vec(any_text(), 0..4), 3),
+        prop::collection::vec(
+            (0_usize..3, prop::collection::vec(scalar.clone(), 4)),
+            0..24,
+        ),
+    )
+        .prop_map(|(kinds, elements)| {
+            let records = elements.into_iter().map(|(kind, values)| {
+                let list = Json::Array(values[3..].to_vec());
+                let values = [list].into_iter().chain(values);
+                Json::object(kinds[kind].iter().cloned().zip(values))
+            });
+            Json::Array(records.collect())
+        });
+    prop_oneof![4 => scalar, 1 => record, 1 => mixed].prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Json::Array),
             prop::collection::vec((any_text(), inner.clone()), 0..6).prop_map(Json::object),

@@ -108,15 +108,24 @@ proptest! {
 fn what_is_not_plain_json_compares_as_bytes() {
     let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     let (deepest, too_deep) = (deep(128), deep(129));
+    // Records that are ten deep, first in a list and then in a list that is itself so deep.
+    let record = format!("{}[1]{}", "{\"a\":".repeat(9), "}".repeat(9));
+    let records = |depth: usize| {
+        let list = [&record[..]; 6].join(",");
+        format!("[{list},{}{list}{}]", "[".repeat(depth), "]".repeat(depth))
+    };
+    let (deepest_records, too_deep_records) = (records(117), records(118));
     for (plain, body) in [
         (true, "null"),
         (true, &deepest[..]),
+        (true, &deepest_records),
         (true, "1e9223372036854775807"),
         (true, "1e-9223372036854775808"),
         (true, r#"{"a":{"a":1},"b":{"a":1}}"#),
         (false, ""),
         (false, " "),
         (false, &too_deep[..]),
+        (false, &too_deep_records),
         (false, "\u{feff}null"),
         (false, "null null"),
         (false, "nul"),

@@ -31,9 +31,14 @@ macro_rules! cases {
         #[tokio::test]
         async fn a_connection_that_is_new_is_found_too() {
             let (set, pool) = Set::new(5).await;
-            assert_eq!(pool.size(), 1, "the handler's own; another must be opened");
+            // All but one, which is the handler's own; another must be opened.
+            let mut held = Vec::new();
+            while pool.num_idle() > 1 {
+                held.push(pool.acquire().await.expect("an idle connection"));
+            }
+            let size = pool.size();
             set.is_unknown("/keyed/beside/acquire", OUTSIDE).await;
-            assert!(pool.size() > 1, "it was opened");
+            assert!(pool.size() > size, "it was opened");
         }
 
         #[tokio::test]

@@ -159,7 +159,7 @@ impl Buffer {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, needed: usize) {
-        let enough = self.bytes.len() + self.bytes.len().max(needed);
-        self.bytes.resize(enough, 0);
+        let more = (self.bytes.len() / 2).max(needed).max(1024);
+        self.bytes.resize(self.bytes.len() + more, 0);
     }
 }

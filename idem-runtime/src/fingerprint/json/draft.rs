@@ -52,7 +52,7 @@ impl Draft {
         }
     }
 
-    /// A body has at most 2^30 bytes and encodes to less than twice as many.
+    /// A body has at most 2^30 bytes and encodes to no more than twice as many.
     #[inline(always)]
     pub(super) fn mark(&self) -> Mark {
         Mark {
@@ -148,6 +148,23 @@ impl Draft {
             self.shapes.remove(last_shape as usize, from.shape as usize);
         }
         is_as_before
+    }
+
+    /// Ends an array's element that has a known shape.
+    pub(super) fn close_known(&mut self, last_shape: u32, shape: &[u8]) {
+        if &self.shapes.written()[last_shape as usize..] == shape {
+            self.values.byte(tag::SHAPE_AS_BEFORE);
+        } else {
+            self.values.byte(tag::SHAPE);
+            self.values.bytes(shape);
+            self.shapes.truncate(last_shape as usize);
+            self.shapes.bytes(shape);
+        }
+    }
+
+    /// The shapes from a position on.
+    pub(super) fn shape(&self, from: u32) -> &[u8] {
+        &self.shapes.written()[from as usize..]
     }
 
     /// Forgets the leaves behind a mark.

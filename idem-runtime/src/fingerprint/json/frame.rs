@@ -1,6 +1,6 @@
 //! What the pass knows of the arrays and objects that it is in.
 
-use super::{draft::Mark, members::First, pointer::NOWHERE, template::Template};
+use super::{draft::Mark, members::First, pointer::NOWHERE, template::Last};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -27,43 +27,7 @@ pub(super) struct Frame {
     /// What to take back when the current child, which is ignored, is over.
     pub(super) ignoring: Option<Mark>,
     /// Of an array.
-    pub(super) list: List,
-}
-
-/// What the elements of an array have been like.
-pub(super) struct List {
-    pub(super) template: Option<Box<Template>>,
-    /// How many more elements must have the shape of the one before them until a template is learnt.
-    wait: u32,
-    patience: u32,
-}
-
-impl List {
-    const fn new() -> List {
-        List {
-            template: None,
-            wait: 1,
-            patience: 1,
-        }
-    }
-
-    /// Takes note of an element that followed no template; says whether it is time to learn one.
-    pub(super) fn element(&mut self, is_as_before: bool) -> bool {
-        if !is_as_before {
-            self.wait = self.patience;
-            return false;
-        }
-        self.wait = self.wait.saturating_sub(1);
-        self.wait == 0
-    }
-
-    /// Gives up a template and waits longer for the next, so that a list without one costs little more for it.
-    #[cold]
-    pub(super) fn give_up(&mut self) {
-        self.template = None;
-        self.patience = self.patience.saturating_mul(2);
-        self.wait = self.patience;
-    }
+    pub(super) last: Last,
 }
 
 impl Frame {
@@ -78,7 +42,7 @@ impl Frame {
             pointer,
             child: NOWHERE,
             ignoring: None,
-            list: List::new(),
+            last: None,
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use super::{buffer::Buffer, draft::Mark};
 
-/// A member's name, decoded, and what was written before its value.
+/// A member: its name, decoded, and how much had been written before it.
 #[derive(Clone, Copy)]
 pub(super) struct Member {
+    /// The first eight bytes of the name as a number that sorts as they do, which nearly always decides.
+    prefix: u64,
     /// In the body, or, behind its end, in the arena.
     name: u32,
     name_length: u32,
@@ -16,7 +18,6 @@ pub(super) struct Member {
 /// A member among those of its object.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// The first eight bytes of the name, which nearly always decide.
     prefix: u64,
     /// Counted in the order of the document.
     pub(super) index: u32,
@@ -73,7 +74,9 @@ impl<'a> Members<'a> {
     /// A member whose name stands in the body, between its quotes.
     #[inline(always)]
     pub(super) fn push(&mut self, start: usize, end: usize, mark: Mark) {
+        let (source, at) = self.source(start);
         self.open.push(Member {
+            prefix: prefix(source, at, end - start),
             name: start as u32,
             name_length: (end - start) as u32,
             leaf: mark.leaf,
@@ -108,11 +111,16 @@ impl<'a> Members<'a> {
     /// What a name's text is in, and where in it.
     #[inline(always)]
     pub(super) fn text(&self, member: &Member) -> (&[u8], usize, usize) {
-        let (source, start) = match (member.name as usize).checked_sub(self.body.len()) {
-            None => (self.body, member.name as usize),
-            Some(start) => (self.arena.storage(), start),
-        };
+        let (source, start) = self.source(member.name as usize);
         (source, start, start + member.name_length as usize)
+    }
+
+    #[inline(always)]
+    fn source(&self, position: usize) -> (&[u8], usize) {
+        match position.checked_sub(self.body.len()) {
+            None => (self.body, position),
+            Some(start) => (self.arena.storage(), start),
+        }
     }
 
     /// Sorts the members of an object; `None` if two of them have one name.
@@ -123,7 +131,7 @@ impl<'a> Members<'a> {
         let mut previous = 0;
         let mut is_sorted = true;
         for (member, index) in members.iter().zip(0..) {
-            let prefix = self.prefix(member);
+            let prefix = member.prefix;
             is_sorted &= index == 0 || previous < prefix;
             previous = prefix;
             order.push(Place { prefix, index });
@@ -161,24 +169,22 @@ impl<'a> Members<'a> {
         self.open.truncate(first.member as usize);
         self.arena.truncate(first.arena as usize);
     }
+}
 
-    /// The first eight bytes of a name as a number that sorts as they do.
-    #[inline(always)]
-    fn prefix(&self, member: &Member) -> u64 {
-        let (source, start, end) = self.text(member);
-        let length = end - start;
-        match source.get(start..).and_then(<[u8]>::first_chunk) {
-            Some(bytes) if length >= 8 => u64::from_be_bytes(*bytes),
-            // Two shifts, since one by 64 bits is none.
-            Some(bytes) => {
-                u64::from_be_bytes(*bytes) >> (63 - 8 * length) >> 1 << (63 - 8 * length) << 1
-            }
-            None => {
-                let mut bytes = [0; 8];
-                let length = length.min(8);
-                bytes[..length].copy_from_slice(&source[start..start + length]);
-                u64::from_be_bytes(bytes)
-            }
+#[inline(always)]
+fn prefix(source: &[u8], start: usize, length: usize) -> u64 {
+    match source.get(start..).and_then(<[u8]>::first_chunk) {
+        Some(bytes) if length >= 8 => u64::from_be_bytes(*bytes),
+        // Two shifts, since one by 64 bits is none.
+        Some(bytes) => {
+            let others = 63 - 8 * length;
+            u64::from_be_bytes(*bytes) >> others >> 1 << others << 1
+        }
+        None => {
+            let mut bytes = [0; 8];
+            let length = length.min(8);
+            bytes[..length].copy_from_slice(&source[start..start + length]);
+            u64::from_be_bytes(bytes)
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Numbers as exact decimals.
 //!
 //! A number is its significant digits, without zeros at either end, times a power of ten. If its plain spelling, without
-//! an exponent, has no more than fifteen digits, it is written so, since that is how it is nearly always sent; any other
-//! is written as digits and exponent.
+//! an exponent, has no more than 31 bytes besides the sign, and no more than six zeros before or behind those digits, it is
+//! written so, since that is how it is nearly always sent; any other is written as digits and exponent.
 
 use super::{
     block::Block,
@@ -11,8 +11,10 @@ use super::{
     values::{self, tag},
 };
 
-/// The most digits of a plain spelling; with a point they still fit in a block.
-const PLAIN_DIGITS: usize = Block::SIZE - 1;
+/// The longest plain spelling, and the most zeros in it that are no significant digits: these keep what is written below
+/// twice what is read.
+const LONGEST: usize = 31;
+const MOST_ZEROS: usize = 6;
 
 /// Reads the number at a position, writes it, and says where it ends; `None` if it is no JSON number or its exponent
 /// does not fit in 64 bits.
@@ -25,7 +27,7 @@ pub(super) fn encode(body: &[u8], at: usize, values: &mut Buffer) -> Option<usiz
         // Zero has no sign.
         Some(length) if !(is_negative && peek(body, start) == b'0') => {
             let sign = if is_negative { tag::NEGATIVE } else { 0 };
-            values::plain_number(values, sign, block, length);
+            values::short_number(values, sign, block, length);
             Some(start + length)
         }
         _ => encode_any(body, at, values),
@@ -35,13 +37,29 @@ pub(super) fn encode(body: &[u8], at: usize, values: &mut Buffer) -> Option<usiz
 #[inline(never)]
 fn encode_any(body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
     let is_negative = peek(body, at) == b'-';
-    let (mut integer, mut at) = digits(body, at + usize::from(is_negative))?;
+    let sign = if is_negative { tag::NEGATIVE } else { 0 };
+    let start = at + usize::from(is_negative);
+    let (mut integer, mut at) = digits(body, start)?;
     if integer[0] == b'0' && integer.len() > 1 {
         return None;
     }
     let mut fraction: &[u8] = &[];
     if peek(body, at) == b'.' {
         (fraction, at) = digits(body, at + 1)?;
+    }
+    let is_brief = match fraction {
+        [] => !(is_negative && integer == b"0"),
+        [.., last] => *last != b'0',
+    };
+    let zeros = match (integer, fraction) {
+        (_, []) => integer.len() - trim_end(integer).len(),
+        (b"0", _) => 1 + zeros_before(fraction),
+        _ => 0,
+    };
+    let is_plain = is_brief && at - start <= LONGEST && zeros <= MOST_ZEROS;
+    if is_plain && !matches!(peek(body, at), b'e' | b'E') {
+        values::plain_number(values, sign, body, start, at);
+        return Some(at);
     }
     let mut exponent: i64 = 0;
     if matches!(peek(body, at), b'e' | b'E') {
@@ -59,41 +77,41 @@ fn encode_any(body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
         integer = &[];
     }
     if integer.is_empty() {
-        let zeros = fraction.iter().take_while(|digit| **digit == b'0').count();
-        fraction = &fraction[zeros..];
+        fraction = &fraction[zeros_before(fraction)..];
     }
-    let sign = if is_negative { tag::NEGATIVE } else { 0 };
     if integer.is_empty() && fraction.is_empty() {
-        values::plain_number(values, 0, Block::at(b"0", 0), 1);
+        values::plain_number(values, 0, b"0", 0, 1);
     } else if let Some((spelling, length)) = plain(exponent, integer, fraction) {
-        values::plain_number(values, sign, Block::at(&spelling, 0), length);
+        values::plain_number(values, sign, &spelling, 0, length);
     } else {
         values::other_number(values, sign, exponent, integer, fraction);
     }
     Some(at)
 }
 
-/// The plain spelling of a number that is not zero, and how long it is, if it has no more than fifteen digits.
-fn plain(exponent: i64, integer: &[u8], fraction: &[u8]) -> Option<([u8; Block::SIZE], usize)> {
+/// The plain spelling of a number that is not zero, and how long it is, if it has one.
+fn plain(exponent: i64, integer: &[u8], fraction: &[u8]) -> Option<([u8; LONGEST + 1], usize)> {
     let count = integer.len() + fraction.len();
     let exponent = isize::try_from(exponent).ok()?;
     let integer_digits = exponent.checked_add_unsigned(count)?;
-    let places = exponent.checked_neg()?.max(0).cast_unsigned();
     let before = integer_digits.max(1).cast_unsigned();
-    if before.checked_add(places)? > PLAIN_DIGITS {
-        return None;
-    }
-    let mut digits = [b'0'; Block::SIZE];
+    let places = exponent.checked_neg()?.max(0).cast_unsigned();
+    let point = usize::from(places > 0);
+    let length = before.checked_add(places)?.checked_add(point)?;
     // Zeros in front of the first digit: one before the point, and those behind it.
     let first = (1 - integer_digits).max(0).cast_unsigned();
-    digits[first..first + integer.len()].copy_from_slice(integer);
-    digits[first + integer.len()..first + count].copy_from_slice(fraction);
-    if places == 0 {
-        return Some((digits, before));
+    let last = exponent.max(0).cast_unsigned();
+    if length > LONGEST || first.max(last) > MOST_ZEROS {
+        return None;
     }
-    digits.copy_within(before..before + places, before + 1);
-    digits[before] = b'.';
-    Some((digits, before + 1 + places))
+    let mut spelling = [b'0'; LONGEST + 1];
+    spelling[first..first + integer.len()].copy_from_slice(integer);
+    spelling[first + integer.len()..first + count].copy_from_slice(fraction);
+    if places > 0 {
+        spelling.copy_within(before..before + places, before + 1);
+        spelling[before] = b'.';
+    }
+    Some((spelling, length))
 }
 
 /// One digit at least.
@@ -121,6 +139,10 @@ fn exponent_part(body: &[u8], at: usize) -> Option<(i64, usize)> {
             .checked_add(sign * i64::from(digit - b'0'))
     })?;
     Some((exponent, end))
+}
+
+fn zeros_before(digits: &[u8]) -> usize {
+    digits.iter().take_while(|digit| **digit == b'0').count()
 }
 
 fn trim_end(digits: &[u8]) -> &[u8] {

@@ -6,7 +6,7 @@ use super::{
     members::Members,
     pointer::{NOWHERE, Pointers},
     scalar,
-    template::Template,
+    template::Templates,
     text,
     utf8::is_utf8,
     values::tag,
@@ -31,6 +31,7 @@ pub(in super::super) fn scan(body: &[u8], ignore: &Pointers) -> Option<Draft> {
             ..Frame::new(Kind::Root, 0, Default::default(), NOWHERE)
         },
         frames: Vec::with_capacity(8),
+        templates: Templates::default(),
         ignore,
     };
     scan.run()?;
@@ -50,6 +51,7 @@ struct Scan<'a> {
     top: Frame,
     /// What is around the top frame.
     frames: Vec<Frame>,
+    templates: Templates,
     ignore: &'a Pointers,
 }
 
@@ -236,27 +238,31 @@ impl Scan<'_> {
     }
 
     fn close_element(&mut self, object: &Frame, end: usize) {
-        let is_as_before = self.draft.close_element(object.mark, self.top.mark.shape);
+        let shapes = self.top.mark.shape;
+        if !self.draft.close_element(object.mark, shapes) {
+            self.top.last = None;
+        }
         // Among pointers each name has to be looked up.
-        if self.top.list.element(is_as_before) && self.top.pointer == NOWHERE {
-            let source = (object.source as usize, end);
-            let leaves = self.draft.leaves(object.mark);
-            match Template::learn(self.body, source, leaves) {
-                Some(template) => self.top.list.template = Some(Box::new(template)),
-                None => self.top.list.give_up(),
-            }
+        if self.top.pointer == NOWHERE && self.templates.is_wanted() {
+            self.top.last = self.templates.learn(
+                self.body,
+                object.source as usize..end,
+                self.draft.leaves(object.mark),
+                self.draft.shape(shapes),
+            );
         }
         self.draft.forget_leaves(object.mark);
     }
 
-    /// Reads an array's element if it follows the template of those before it.
+    /// Reads an array's element, and those behind it, if they follow templates.
     #[inline(always)]
     fn by_template(&mut self, at: usize) -> Option<usize> {
-        let template = self.top.list.template.as_mut()?;
-        let end = template.read(self.body, at, &mut self.draft.values);
-        if end.is_none() {
-            self.top.list.give_up();
+        if self.top.kind != Kind::Array || self.top.pointer != NOWHERE {
+            return None;
         }
-        end
+        let depth = MAX_DEPTH - self.frames.len();
+        let array = (self.top.mark.shape, &mut self.top.last);
+        self.templates
+            .read(self.body, at, depth, &mut self.draft, array)
     }
 }

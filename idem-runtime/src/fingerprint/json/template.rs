@@ -1,16 +1,16 @@
-//! Templates: elements of an array that are all written alike but for their leaves.
+//! Templates: elements of arrays that are all written alike but for their leaves.
 //!
-//! What a program writes as a list is mostly one text with different values in it. From two elements of one shape a
-//! template is learnt, the text between the leaves; as long as the following elements repeat it, byte by byte, their
-//! shape is known without being read. A template is only a short cut: an element that breaks it is read anew as any other
-//! value, and the canonical form is the same either way.
+//! What a program writes as a list is mostly a few texts with different values in them. From some elements templates are
+//! learnt, the text between the leaves; as long as other elements repeat one of them, byte by byte, their shape is known
+//! without being read. A template is only a short cut: an element that follows none is read as any other value, and the
+//! canonical form is the same either way.
 
 use std::ops::Range;
 
 use super::{
     block::{Beginning, Block},
     buffer::Buffer,
-    draft::Leaf,
+    draft::{Draft, Leaf},
     scalar,
     values::tag,
 };
@@ -53,7 +53,119 @@ impl Repeated {
     }
 }
 
-pub(super) struct Template {
+/// How many elements are read before one is worth a template, how often one is tried for, and how many are kept.
+const PATIENCE: u32 = 3;
+const ATTEMPTS: u32 = 16;
+const MOST: usize = 8;
+
+/// The templates of a document.
+#[derive(Default)]
+pub(super) struct Templates {
+    known: Vec<Template>,
+    /// No element that follows one is nested deeper.
+    depth: usize,
+    /// How many elements followed no template, and which was the last.
+    others: u32,
+    last_other: usize,
+    /// How often a template was followed, and how often not.
+    hits: u32,
+    misses: u32,
+}
+
+/// Which template has the shape of the last object in an array, if that is known.
+pub(super) type Last = Option<u8>;
+
+impl Templates {
+    /// Reads the element at a position, and those behind it, as long as they follow templates. Says where the last one
+    /// ends; `None`, and nothing is written, if there is none. The array's shapes begin at `shapes`; `depth` is how deep an
+    /// element may be nested.
+    #[inline(always)]
+    pub(super) fn read(
+        &mut self,
+        body: &[u8],
+        mut at: usize,
+        depth: usize,
+        draft: &mut Draft,
+        (shapes, last): (u32, &mut Last),
+    ) -> Option<usize> {
+        if self.known.is_empty() || at == self.last_other || depth < self.depth {
+            return None;
+        }
+        let mut last_end = None;
+        loop {
+            let expected = last.and_then(|last| self.known.get_mut(usize::from(last)));
+            let mut end = expected.and_then(|template| template.read(body, at, &mut draft.values));
+            if end.is_some() {
+                self.hits += 1;
+                draft.values.byte(tag::SHAPE_AS_BEFORE);
+            } else {
+                let other;
+                (end, other) = self.other(body, at, draft, *last);
+                if end.is_none() {
+                    self.last_other = at;
+                    return last_end;
+                }
+                draft.close_known(shapes, &self.known[usize::from(other)].shape);
+                *last = Some(other);
+            }
+            last_end = end;
+            match end.and_then(|end| next_object(body, end)) {
+                Some(next) => at = next,
+                None => return last_end,
+            }
+        }
+    }
+
+    /// Reads the element at a position if it follows another template than the expected one.
+    #[inline(never)]
+    fn other(
+        &mut self,
+        body: &[u8],
+        at: usize,
+        draft: &mut Draft,
+        expected: Last,
+    ) -> (Option<usize>, u8) {
+        // A document that keeps to no template is not compared with all of them again and again.
+        if self.misses <= 32 + 4 * self.hits {
+            for (template, index) in self.known.iter_mut().zip(0..) {
+                if Some(index) == expected {
+                    continue;
+                }
+                if let Some(end) = template.read(body, at, &mut draft.values) {
+                    self.hits += 1;
+                    return (Some(end), index);
+                }
+                self.misses += 1;
+            }
+        }
+        (None, 0)
+    }
+
+    /// Whether the element that has just been read without a template is worth one.
+    pub(super) fn is_wanted(&mut self) -> bool {
+        self.others += 1;
+        self.others >= PATIENCE && self.others < PATIENCE + ATTEMPTS && self.known.len() < MOST
+    }
+
+    /// Learns from an element that stands in a stretch of the body.
+    #[inline(never)]
+    pub(super) fn learn(
+        &mut self,
+        body: &[u8],
+        stretch: Range<usize>,
+        leaves: (&[Leaf], impl Iterator<Item = u32>),
+        shape: &[u8],
+    ) -> Last {
+        // At most one level for each brace, and an array as a leaf.
+        let braces = memchr::memchr_iter(b'{', &body[stretch.clone()]).count();
+        let template = Template::learn(body, stretch, leaves, shape)?;
+        self.depth = self.depth.max(braces + 1);
+        self.known.push(template);
+        Some(self.known.len() as u8 - 1)
+    }
+}
+
+struct Template {
     /// The text before each leaf.
     before: Vec<Repeated>,
     /// The text behind the last one.
@@ -63,18 +175,20 @@ pub(super) struct Template {
     /// The leaves of one element in the order of the document, and where each ends.
     values: Buffer,
     ends: Vec<u32>,
+    shape: Vec<u8>,
 }
 
 impl Template {
-    /// Learns from an element that stands in `body[start..end]`; `None` if one of its leaves has an object in it.
-    pub(super) fn learn(
+    /// `None` if one of the leaves has an object in it.
+    fn learn(
         body: &[u8],
-        (start, end): (usize, usize),
+        stretch: Range<usize>,
         (leaves, sequence): (&[Leaf], impl Iterator<Item = u32>),
+        shape: &[u8],
     ) -> Option<Template> {
         let mut values = Buffer::with_room(256);
         let mut before = Vec::with_capacity(leaves.len());
-        let mut from = start;
+        let mut from = stretch.start;
         for leaf in leaves {
             let at = leaf.source as usize;
             before.push(Repeated::new(body, from, at));
@@ -92,41 +206,29 @@ impl Template {
         }
         Some(Template {
             before,
-            after: Repeated::new(body, from, end),
+            after: Repeated::new(body, from, stretch.end),
             runs,
             values,
             ends: vec![0; leaves.len()],
+            shape: shape.to_vec(),
         })
     }
 
-    /// Reads and writes the element at a position, and those behind it, as long as they are as the template has them. Says
-    /// where the last one ends; `None`, and nothing is written, if there is none.
-    pub(super) fn read(
-        &mut self,
-        body: &[u8],
-        mut at: usize,
-        values: &mut Buffer,
-    ) -> Option<usize> {
-        let mut last_end = None;
-        loop {
-            let first = values.len();
-            values.byte(tag::OBJECT);
-            let end = if self.runs.is_empty() {
-                self.read_leaves(body, at, values)
-            } else {
-                self.read_and_sort(body, at, values)
-            };
-            let Some(end) = end else {
-                values.truncate(first);
-                return last_end;
-            };
-            values.byte(tag::SHAPE_AS_BEFORE);
-            last_end = Some(end);
-            match next_object(body, end) {
-                Some(next) => at = next,
-                None => return last_end,
-            }
+    /// Reads and writes the element at a position but for its shape, and says where it ends; `None`, and nothing is
+    /// written, if it is not as the template has it.
+    #[inline(always)]
+    fn read(&mut self, body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
+        let first = values.len();
+        values.byte(tag::OBJECT);
+        let end = if self.runs.is_empty() {
+            self.read_leaves(body, at, values)
+        } else {
+            self.read_and_sort(body, at, values)
+        };
+        if end.is_none() {
+            values.truncate(first);
         }
+        end
     }
 
     #[inline(always)]

@@ -68,8 +68,14 @@ pub(super) fn string_with(
 
 /// A number whose plain spelling, without a sign, is the first `length` bytes of a block.
 #[inline(always)]
-pub(super) fn plain_number(values: &mut Buffer, sign: u8, spelling: Block, length: usize) {
-    values.byte_and_block(tag::NUMBER | sign | length as u8, spelling, length);
+pub(super) fn short_number(values: &mut Buffer, sign: u8, block: Block, length: usize) {
+    values.byte_and_block(tag::NUMBER | sign | length as u8, block, length);
+}
+
+/// A number whose plain spelling, without a sign, is `source[start..end]`.
+pub(super) fn plain_number(values: &mut Buffer, sign: u8, source: &[u8], start: usize, end: usize) {
+    values.byte(tag::NUMBER | sign | (end - start) as u8);
+    values.piece(source, start, end);
 }
 
 /// A number without a plain spelling, whose digits are those of `integer` followed by those of `fraction`.
