@@ -6,4 +6,5 @@ fn diagnostics() {
     let cases = trybuild::TestCases::new();
     cases.pass("ui/pass/*.rs");
     cases.compile_fail("ui/fail/*.rs");
+    cases.compile_fail("ui/leaks/*.rs");
 }

@@ -143,4 +143,7 @@ impl<T: ?Sized> EffectFree for tokio_sync::Mutex<T> where AtomicHandler: MayChan
 impl<T: ?Sized> EffectFree for tokio_sync::RwLock<T> where AtomicHandler: MayChange<Self> {}
 impl<T> EffectFree for tokio_sync::OnceCell<T> where AtomicHandler: MayChange<Self> {}
 
-refused!(MaySearch: Extensions, Parts, Request);
+// Not by the macro, which rustc would name: these are arguments by themselves.
+impl EffectFree for Request where for<'never> AtomicHandler: MaySearch<Request> {}
+impl EffectFree for Parts where for<'never> AtomicHandler: MaySearch<Parts> {}
+impl EffectFree for Extensions where for<'never> AtomicHandler: MaySearch<Extensions> {}
