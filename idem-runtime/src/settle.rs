@@ -220,3 +220,28 @@ fn asks_to_run_again(error: &(dyn Error + 'static)) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn from_500_on_nothing_commits() {
+        for (status, fate) in [
+            (200, Fate::Commit),
+            (499, Fate::Commit),
+            (500, Fate::Release),
+            (600, Fate::Release),
+            (999, Fate::Release),
+        ] {
+            let status = StatusCode::from_u16(status).expect("a status code");
+            assert_eq!(
+                Settled::total(status.into_response()).fate,
+                fate,
+                "{status}"
+            );
+        }
+    }
+}

@@ -170,6 +170,16 @@ async fn an_event_stream_is_refused_unread() {
 }
 
 #[tokio::test]
+async fn an_interim_status_is_no_answer() {
+    for status in [StatusCode::CONTINUE, StatusCode::EARLY_HINTS] {
+        let mut interim = response(&[], Body::empty());
+        *interim.status_mut() = status;
+        let refused = CapturedResponse::capture(interim, 3).await;
+        assert!(matches!(refused, Err(NotStorable::Interim(of)) if of == status));
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_fails_is_refused() {
     let failing = stream::iter([Ok("a"), Err(axum::Error::new("broken"))]);
     let refused = CapturedResponse::capture(response(&[], Body::from_stream(failing)), 3).await;
