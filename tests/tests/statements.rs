@@ -29,19 +29,19 @@ fn first_use(backend: Backend) -> &'static [&'static str] {
         ],
         Backend::MySql => &[
             "START TRANSACTION; SAVEPOINT idem_claim",
-            "INSERT INTO idem_keys",
+            "SET STATEMENT innodb_lock_wait_timeout = 0 FOR INSERT INTO idem_keys",
             "INSERT INTO effects",
-            "UPDATE idem_keys",
             "RELEASE SAVEPOINT idem_claim",
+            "UPDATE idem_keys",
             "COMMIT",
         ],
         // A look outside and one inside, since the turn of the one writer was waited for between them; and a
-        // statement between two locks of the connection's handle.
+        // `BEGIN` that is refused, because the transaction is still open.
         Backend::Sqlite => &[
             "SELECT state,",
             "SELECT state,",
             "INSERT INTO effects",
-            "SELECT 1",
+            "BEGIN",
             "INSERT INTO idem_keys",
         ],
     }
