@@ -7,6 +7,7 @@
 //! * [`derive@EffectFree`] says that a type gives no way to an effect outside the transaction.
 #![deny(missing_docs)]
 
+mod annotated;
 mod args;
 mod attributes;
 mod derive;

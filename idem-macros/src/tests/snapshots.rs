@@ -70,7 +70,7 @@ fn a_scope_inside_a_pattern() {
             tx: &mut Tx<Sqlite>,
             Json(order): Json<Transfer>,
         ) -> Json<Receipt> {
-            todo!()
+            receipt(order)
         }",
     );
 }

@@ -13,6 +13,8 @@ on_every_backend! {
     waiters_get_the_unstored_answer_of_a_request_that_failed,
     clients_that_give_up_at_any_moment_leave_nothing_behind ["POOL_SIZE" = "3"],
     duplicates_of_a_slow_request_are_all_replays ["POOL_SIZE" = "5"],
+    a_retry_is_not_judged_by_another_request_that_asks_with_it,
+    retries_of_a_completed_strict_request_are_replays_together,
 }
 
 on_every_backend! {
@@ -51,6 +53,32 @@ async fn of_many_requests_with_one_key_one_has_an_effect(app: &Fixture) {
             replay.assert_replays(first);
         }
         assert_eq!(app.effects(&key).await, 1);
+    }
+}
+
+async fn a_retry_is_not_judged_by_another_request_that_asks_with_it(app: &Fixture) {
+    let key = fresh_key();
+    let call = app.with_key("/effects", &key);
+    let first = app.accepted(&call, 201).await;
+    let other = call.clone().json(&serde_json::json!({ "another": "body" }));
+    for _ in 0..40 {
+        let (refused, replayed) = tokio::join!(other.send(), call.send());
+        refused.assert_problem(422, "idempotency-key-reused");
+        assert!(
+            refused.header("idempotency-expires").is_some(),
+            "{refused:?}"
+        );
+        replayed.assert_replays(&first);
+    }
+}
+
+async fn retries_of_a_completed_strict_request_are_replays_together(app: &Fixture) {
+    let call = app.with_key("/strict", &fresh_key());
+    let first = app.accepted(&call, 201).await;
+    for _ in 0..20 {
+        for replay in join_all((0..4).map(|_| call.send())).await {
+            replay.assert_replays(&first);
+        }
     }
 }
 

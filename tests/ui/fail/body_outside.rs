@@ -9,7 +9,7 @@ use support::*;
 static POOL: OnceLock<SqlitePool> = OnceLock::new();
 
 fn pool() -> SqlitePool {
-    todo!()
+    unreachable!()
 }
 
 #[idempotent(scope = "account")]

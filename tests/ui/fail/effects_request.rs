@@ -10,7 +10,7 @@ use sqlx::SqlitePool;
 use std::fs::File;
 
 fn shared_pool() -> SqlitePool {
-    todo!()
+    unreachable!()
 }
 
 #[derive(Deserialize)]
