@@ -84,6 +84,8 @@ pub struct Tx<DB: Backend> {
     /// nobody knows what the transaction holds.
     savepoints: u32,
     open: bool,
+    /// A statement of the framework's failed, and nobody knows what else on this connection would.
+    doubtful: bool,
     /// The writer's permit, where the engine has one writer.
     _writer: Option<OwnedSemaphorePermit>,
 }
@@ -102,6 +104,7 @@ impl<DB: Backend> Tx<DB> {
             resources: Vec::new(),
             savepoints: 0,
             open: true,
+            doubtful: false,
             _writer: writer,
         }
     }
@@ -193,6 +196,12 @@ impl<DB: Backend> Tx<DB> {
         self.open = false;
     }
 
+    /// The connection is closed at the transaction's end: a handler that drops prepared statements leaves one behind on
+    /// which the next request fails.
+    pub(crate) fn doubt(&mut self) {
+        self.doubtful = true;
+    }
+
     /// Rolls back. What can't be rolled back in time is, by closing the connection.
     pub(crate) async fn roll_back(mut self) {
         DB::release_session(&mut self.session);
@@ -207,7 +216,8 @@ impl<DB: Backend> Tx<DB> {
         };
         let rolled_back = timeout(ROLLBACK, whole).await;
         self.open = false;
-        if !matches!(rolled_back, Ok(Ok(()))) || DB::is_spoiled(&self.session) {
+        let sound = matches!(rolled_back, Ok(Ok(()))) && !self.doubtful;
+        if !sound || DB::is_spoiled(&self.session) {
             self.connection.close_on_drop();
         }
     }

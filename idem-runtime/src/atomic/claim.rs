@@ -93,6 +93,9 @@ impl<DB: Backend> Attempt<DB> {
             }
             Ok(Err(error)) => {
                 tx.abandon();
+                if backend::is_stale(&error) {
+                    return Ok(Begun::not(Step::Again));
+                }
                 return Err(StoreError::Database(error));
             }
             Err(_) => {

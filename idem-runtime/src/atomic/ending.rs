@@ -178,9 +178,13 @@ impl<DB: Backend> Attempt<DB> {
     }
 
     /// The database refused to store the answer in the claim's transaction.
-    async fn not_stored(&self, tx: Tx<DB>, error: sqlx::Error) -> Result<Step, StoreError> {
+    async fn not_stored(&self, mut tx: Tx<DB>, error: sqlx::Error) -> Result<Step, StoreError> {
+        let fault = backend::fault(&error);
+        if fault == Fault::Store {
+            tx.doubt();
+        }
         tx.roll_back().await;
-        match backend::fault(&error) {
+        match fault {
             Fault::RunAgain => Ok(Step::Again),
             Fault::Aborted => Ok(Step::Finished(self.released(Code::TransactionAborted))),
             Fault::Constraint | Fault::Store => Err(StoreError::Database(error)),
@@ -260,7 +264,10 @@ impl<DB: Backend> Attempt<DB> {
             Ok(Ok(TransactionState::Open)) => None,
             Ok(Ok(ended)) => Some(ended),
             // The connection is lost, or busy with a statement that can't be stopped: closing it rolls back.
-            Ok(Err(_)) | Err(_) => None,
+            Ok(Err(_)) | Err(_) => {
+                tx.doubt();
+                None
+            }
         }
     }
 

@@ -481,6 +481,12 @@ pub(crate) fn asks_to_run_again(error: &sqlx::Error) -> bool {
     fault(error) == Fault::RunAgain
 }
 
+/// Whether a statement failed since a handler had dropped what the connection had prepared: another connection serves.
+pub(crate) fn is_stale(error: &sqlx::Error) -> bool {
+    // `invalid_sql_statement_name` of PostgreSQL
+    matches!(error, sqlx::Error::Database(error) if error.code().as_deref() == Some("26000"))
+}
+
 /// A fingerprint from its two columns.
 fn fingerprint(version: i16, digest: &[u8]) -> sqlx::Result<Fingerprint> {
     let parts = u8::try_from(version).ok().zip(digest.try_into().ok());

@@ -77,9 +77,10 @@ async fn an_error_of_the_servers_at_the_commit_undoes_everything(backend: Backen
     assert_eq!((set.things().await, commits(&set).await), (1, 2));
 }
 
-/// sqlx's own are gone as well, so that the handler may fail; it must not run five times for it.
+/// sqlx's own are gone as well, so that the handler may fail; it must not run five times for it, and the next request must
+/// not meet what is left of the connection.
 async fn a_handler_that_drops_prepared_statements_leaves_nothing_behind(backend: Backend) {
-    let set = Set::new(backend).await;
+    let set = Set::with_one_connection(backend).await;
     set.prepare("CREATE SEQUENCE runs").await;
     set.assert_works("warm").await;
     let refused = set
@@ -93,8 +94,17 @@ async fn a_handler_that_drops_prepared_statements_leaves_nothing_behind(backend:
     assert_eq!(set.things().await, 1, "the first use's alone");
     assert_eq!(set.database.number("SELECT last_value FROM runs").await, 1);
     // The key is free.
-    let again = set.post("/things/alice/10", "k", "").await;
-    assert_eq!((again.status, again.replayed), (200, false), "{again:?}");
+    set.assert_works("k").await;
+    // An aborted transaction says no more of the connection.
+    let released = set
+        .post(
+            "/things/alice/10",
+            "released",
+            "DEALLOCATE ALL; SELECT nothing",
+        )
+        .await;
+    assert_eq!(released.status, 418, "{released:?}");
+    set.assert_works("after").await;
 }
 
 /// A commit that is cut off by the server's own end of the connection: its outcome is read, and not guessed.
@@ -107,17 +117,7 @@ async fn a_server_that_ends_the_connection_at_the_commit_is_asked_again(backend:
 }
 
 async fn no_transaction_is_left_open_on_a_connection(backend: Backend) {
-    let database = TestDatabase::create(backend).await;
-    let url = database.url().to_owned();
-    let options = PgPoolOptions::new().max_connections(1);
-    let set = Set::over(
-        database,
-        &url,
-        options,
-        |options| options,
-        |builder| builder,
-    )
-    .await;
+    let set = Set::with_one_connection(backend).await;
     set.prepare("CREATE TABLE own (n INTEGER)").await;
     let statements = [
         "",

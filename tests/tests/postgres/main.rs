@@ -101,12 +101,21 @@ impl Seen {
 
 impl Set {
     async fn new(backend: Backend) -> Set {
+        Set::with(backend, PgPoolOptions::new()).await
+    }
+
+    /// Every request meets what the one before it left of the connection.
+    async fn with_one_connection(backend: Backend) -> Set {
+        Set::with(backend, PgPoolOptions::new().max_connections(1)).await
+    }
+
+    async fn with(backend: Backend, options: PgPoolOptions) -> Set {
         let database = TestDatabase::create(backend).await;
         let url = database.url().to_owned();
         Set::over(
             database,
             &url,
-            PgPoolOptions::new(),
+            options,
             |options| options,
             |builder| builder,
         )
