@@ -17,6 +17,7 @@ use crate::scope::{RecordId, ScopeKey};
 
 #[cfg(feature = "mysql")]
 mod mysql;
+pub(crate) mod operations;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
