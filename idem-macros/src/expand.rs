@@ -30,7 +30,6 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
     let output = output_type(model, &runtime);
     let hidden = hidden_type(model);
     let implementation = implementation(model, &runtime, &args, &output);
-    let checks = state_checks(model, &runtime);
     let list = arguments_list(model);
     let call = local("call", name, list);
     let call_type = {
@@ -39,13 +38,15 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
     };
     let run = {
         let runtime = model.runtime.private_at(list);
-        quote_spanned!(list=> #runtime::run::<#operation #used>(#call).await)
+        quote_spanned!(list=> #runtime::run::<#operation #used>(#call))
     };
     quote! {
         #(#outer)*
-        #visibility async fn #name #declared(
+        #visibility fn #name #declared(
             #call: #call_type,
-        ) -> #runtime::Answer<impl #runtime::Operation<Handle = #handle, Args = #args, Output = #output>>
+        ) -> impl ::core::future::Future<
+            Output = #runtime::Answer<impl #runtime::Operation<Handle = #handle, Args = #args, Output = #output>>
+        > + ::core::marker::Send
         #bounds
         {
             #[deny(clippy::disallowed_methods)]
@@ -53,7 +54,6 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
             #signature #body
             #hidden
             #implementation
-            #checks
             #run
         }
     }
@@ -148,6 +148,8 @@ fn implementation(
         Output::Named(ty) => settle(runtime, &out, ty.span()),
         Output::Unit => settle(runtime, &out, model.signature.ident.span()),
     };
+    let state = state_checks(model, runtime);
+    let effects = effect_checks(model);
     let authorize = authorize(model, runtime);
     let replay = replay(model, runtime);
     // a generic parameter of an outer `impl` is blamed here
@@ -161,6 +163,10 @@ fn implementation(
         type Args = #args;
         type Output = #output;
         const SPEC: #runtime::Spec = #spec;
+        fn check() {
+            #state
+            #effects
+        }
         #scope
         #call
         fn settle(out: Self::Output) -> #runtime::Settled #settle
@@ -192,14 +198,14 @@ fn scope(model: &Model, runtime: &TokenStream) -> TokenStream {
     }
 }
 
-/// The user's future itself is returned where its output has a name: then rustc names the user's function when
-/// that future is not `Send`.
+/// The user's future is boxed by a method of ours that rustc checks at the user's name. Neither `async` nor `impl
+/// Future`: rustc would prove what the handler's future holds once more, from the start.
 fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
     let name = &model.signature.ident;
     let place = at(name.span());
     let (_, used, _) = model.generics.split_for_impl();
     let turbofish = used.as_turbofish();
-    let [tx, args, run, out] = ["tx", "args", "run", "out"].map(|text| local(text, name, place));
+    let [tx, args, out] = ["tx", "args", "out"].map(|text| local(text, name, place));
     let tuple = if model.all_parts {
         quote_spanned!(place=> #args.0)
     } else {
@@ -215,22 +221,18 @@ fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
         Output::Opaque(ty) => {
             let settle = settle(runtime, &out, ty.span());
             quote_spanned! {place=>
-                let #run = #runtime::handler_future().must_be_send(#future);
-                async move {
-                    let #out = #run.await;
-                    #settle
-                }
+                #runtime::handler_future().must_be_send_and_settled(#future, |#out| #settle)
             }
         }
-        Output::Named(_) | Output::Unit => future,
+        Output::Named(_) | Output::Unit => {
+            quote_spanned!(place=> #runtime::handler_future().must_be_send(#future))
+        }
     };
-    let effects = effect_checks(model);
     quote_spanned! {place=>
         fn call<'t>(
             #tx: &'t mut Self::Handle,
             #args: Self::Args,
-        ) -> impl ::core::future::Future<Output = Self::Output> + ::core::marker::Send + 't {
-            #effects
+        ) -> #runtime::BoxFuture<'t, Self::Output> {
             #body
         }
     }

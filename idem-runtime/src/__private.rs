@@ -4,6 +4,7 @@ use std::time::Duration;
 
 pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
+pub use futures_util::future::BoxFuture;
 
 pub use crate::bounds::{argument, handler_future, router_state};
 pub use crate::call::{AllParts, Answer, Call, Split};
@@ -21,7 +22,10 @@ pub use crate::settle::{
 pub use crate::tx::Handle;
 
 /// Runs an operation. A function: where its operation is faulty, a method would be an error too.
-pub fn run<O: Operation>(call: Call<O::Handle, O::Args>) -> impl Future<Output = Answer<O>> + Send {
+pub fn run<O>(call: Call<O::Handle, O::Args>) -> impl Future<Output = Answer<O>> + Send
+where
+    O: Operation<Handle: Handle, Args: Split>,
+{
     call.run::<O>()
 }
 

@@ -4,8 +4,10 @@
 //! no path of generated code.
 
 use axum::extract::{FromRequest, FromRequestParts};
+use futures_util::future::BoxFuture;
 
 use crate::call::HasIdempotency;
+use crate::settle::Settled;
 use crate::tx::Handle;
 
 /// An argument of a handler.
@@ -53,7 +55,16 @@ impl RouterState {
 
 impl HandlerFuture {
     /// Names the user's function where its future is not `Send`.
-    pub const fn must_be_send<F: Future + Send>(&self, future: F) -> F {
-        future
+    pub fn must_be_send<'t, F: Future + Send + 't>(&self, future: F) -> BoxFuture<'t, F::Output> {
+        Box::pin(future)
+    }
+
+    /// The same where what the function returns has no name: it is settled at once.
+    pub fn must_be_send_and_settled<'t, F: Future + Send + 't>(
+        &self,
+        future: F,
+        settle: fn(F::Output) -> Settled,
+    ) -> BoxFuture<'t, Settled> {
+        Box::pin(async move { settle(future.await) })
     }
 }

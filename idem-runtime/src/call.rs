@@ -7,7 +7,6 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRef, FromRequest, FromRequestParts, Request};
@@ -268,9 +267,15 @@ enum Source<A: Split> {
     Again(Parts),
 }
 
-/// Makes the arguments. Hides the state's type.
-type Reader<A> =
-    Arc<dyn Fn(Source<A>, Bytes) -> BoxFuture<'static, Result<A, Response>> + Send + Sync>;
+/// Calls the handler and settles its answer. Hides the operation.
+type Start<H, A> = for<'t> fn(&'t mut H, A) -> BoxFuture<'t, Settled>;
+
+/// Makes the arguments, ready to be called with. Hides the state's type.
+type Reader<H, A> = Box<
+    dyn Fn(Source<A>, Bytes, Start<H, A>) -> BoxFuture<'static, Result<Ready<H>, Response>>
+        + Send
+        + Sync,
+>;
 
 /// A request whose parts were read: the only argument of a generated handler.
 pub struct Call<H: Handle, A: Split> {
@@ -280,7 +285,7 @@ pub struct Call<H: Handle, A: Split> {
     early: Early<A>,
     /// As the extractors left them.
     late_parts: Parts,
-    read: Reader<A>,
+    read: Reader<H, A>,
 }
 
 /// Lets axum infer how the last argument is read.
@@ -305,7 +310,7 @@ where
         };
         let idempotency = state.idempotency();
         let state = state.clone();
-        let read: Reader<A> = Arc::new(move |source, body| {
+        let read: Reader<H, A> = Box::new(move |source, body, start| {
             let state = state.clone();
             Box::pin(async move {
                 let ((prefix, last), parts) = match source {
@@ -313,7 +318,8 @@ where
                     Source::Again(mut parts) => (A::early(&mut parts, &state).await?, parts),
                 };
                 let last = A::late(last, parts, body, &state).await?;
-                Ok(A::join(prefix, last))
+                let arguments = A::join(prefix, last);
+                Ok(ready(move |handle: &mut H| start(handle, arguments)))
             })
         });
         Ok(Self {
@@ -377,13 +383,14 @@ impl<H: Handle, A: Split> Call<H, A> {
     pub async fn run<O: Operation<Handle = H, Args = A>>(self) -> Answer<O> {
         let response = match O::authorize(&self.early.0).await {
             Err(refused) => refused,
-            Ok(()) => H::run(self.authorized::<O>()).await,
+            Ok(()) => H::run(self.authorized(Erased::of::<O>())).await,
         };
         Answer(response, PhantomData)
     }
 
-    fn authorized<O: Operation<Handle = H, Args = A>>(self) -> Authorized<H> {
-        let scope = O::scope(&self.early.0);
+    /// Not generic over the operation: handlers with the same arguments share it.
+    fn authorized(self, operation: Erased<H, A>) -> Authorized<H> {
+        let scope = (operation.scope)(&self.early.0);
         let read = self.read;
         let mut first = Some((self.early, self.late_parts));
         let prepare: Prepare<H> = Box::new(move |parts, body| {
@@ -391,21 +398,34 @@ impl<H: Handle, A: Split> Call<H, A> {
                 Some((early, parts)) => Source::Read(early, parts),
                 None => Source::Again(parts.clone()),
             };
-            let arguments = read(source, body.clone());
-            Box::pin(async move {
-                let arguments = arguments.await?;
-                Ok(ready(move |handle: &mut H| {
-                    Box::pin(async move { O::settle(O::call(handle, arguments).await) })
-                }))
-            })
+            read(source, body.clone(), operation.start)
         });
         Authorized {
             idempotency: self.idempotency,
-            spec: &O::SPEC,
+            spec: operation.spec,
             scope,
             parts: self.parts,
             body: self.body,
             prepare,
+            rebuild: operation.rebuild,
+        }
+    }
+}
+
+/// An operation as values: code that takes it is compiled once for all handlers with the same arguments.
+struct Erased<H: Handle, A: Split> {
+    spec: &'static Spec,
+    scope: fn(&A::Prefix) -> ScopeKey,
+    start: Start<H, A>,
+    rebuild: Option<Rebuild<H::Db>>,
+}
+
+impl<H: Handle, A: Split> Erased<H, A> {
+    fn of<O: Operation<Handle = H, Args = A>>() -> Self {
+        Self {
+            spec: &O::SPEC,
+            scope: O::scope,
+            start: |handle, arguments| settled(O::call(handle, arguments), O::settle),
             rebuild: if O::REBUILDS {
                 Some(|connection, replay| Box::pin(O::replay(connection, replay)))
             } else {
@@ -413,6 +433,13 @@ impl<H: Handle, A: Split> Call<H, A> {
             },
         }
     }
+}
+
+fn settled<R: 'static>(
+    answer: BoxFuture<'_, R>,
+    settle: fn(R) -> Settled,
+) -> BoxFuture<'_, Settled> {
+    Box::pin(async move { settle(answer.await) })
 }
 
 /// What a generated handler returns. `O` is how routes, recovery and tests find the operation.
@@ -437,7 +464,7 @@ impl<O> fmt::Debug for Answer<O> {
 )]
 pub trait IdempotentHandler<T>: Clone + Send + Sync + 'static {
     /// The operation.
-    type Operation: Operation;
+    type Operation: Operation<Handle: Handle, Args: Split>;
 
     /// Calls your own function, in a transaction of yours: for unit tests. The arguments are those of
     /// the function, as a tuple, without the transaction. There is no key, no claim and no stored answer.
@@ -449,7 +476,7 @@ pub trait IdempotentHandler<T>: Clone + Send + Sync + 'static {
         &self,
         handle: &'t mut <Self::Operation as Operation>::Handle,
         arguments: <<Self::Operation as Operation>::Args as Split>::Tuple,
-    ) -> impl Future<Output = <Self::Operation as Operation>::Output> + Send + 't {
+    ) -> BoxFuture<'t, <Self::Operation as Operation>::Output> {
         <Self::Operation as Operation>::call(handle, Split::from_tuple(arguments))
     }
 

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use axum::response::Response;
+use futures_util::future::BoxFuture;
 use sqlx::Database;
 
-use crate::backend::Backend;
 use crate::call::Split;
 use crate::replay::Replay;
 use crate::scope::ScopeKey;
@@ -126,26 +126,34 @@ impl Spec {
 pub type ConnectionOf<H> = <<H as Handle>::Db as Database>::Connection;
 
 /// One annotated handler, as data and functions. `#[idempotent]` implements it; nobody else does.
-pub trait Operation: Sized + Send + Sync + 'static {
+///
+/// Bounds stand on the trait and not on its types, and futures are boxed or have defaults: rustc proves a bound of an
+/// associated type, and an `impl Future` of an implementation, for every handler from the start.
+pub trait Operation: Sized + Send + Sync + 'static
+where
+    Self::Handle: Handle,
+    Self::Args: Split,
+{
     /// What the handler writes through: `Tx<DB>`.
-    type Handle: Handle<Db: Backend>;
+    type Handle;
     /// The handler's arguments but the transaction.
-    type Args: Split;
+    type Args;
     /// What the handler returns ([`Settled`] where that can't be named).
-    type Output: Send;
+    type Output;
     /// What the attribute says.
     const SPEC: Spec;
     /// Whether `replay_with` rebuilds the answer.
     const REBUILDS: bool = false;
 
+    /// Holds the checks of the arguments: that it compiles is all. Never called, so that they are no code, and no `async fn`,
+    /// where rustc would prove anew what it knows of other handlers.
+    fn check() {}
+
     /// Whose key this is.
     fn scope(prefix: &<Self::Args as Split>::Prefix) -> ScopeKey;
 
     /// The user's function.
-    fn call<'t>(
-        handle: &'t mut Self::Handle,
-        args: Self::Args,
-    ) -> impl Future<Output = Self::Output> + Send + 't;
+    fn call<'t>(handle: &'t mut Self::Handle, args: Self::Args) -> BoxFuture<'t, Self::Output>;
 
     /// What becomes of the answer.
     fn settle(output: Self::Output) -> Settled;
