@@ -14,6 +14,7 @@ pub use crate::operation::{
 };
 pub use crate::replay::Replay;
 pub use crate::routing::declared::{Declaration, Declared, Design, Faulty, RepeatSafe, declared};
+pub use crate::steps::{Inputs, Steps};
 pub use crate::scope::{Scope, ScopeBuilder, ScopeKey};
 pub use crate::settle::{
     Disposition, ErrorKind, SettleDeclared, SettlePlain, SettleSourced, SettleTotal, Settled,

@@ -9,9 +9,9 @@ use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use sqlx::Connection;
 
-use crate::atomic::{self, Attempt};
+use crate::atomic::Attempt;
 use crate::backend::Backend;
-use crate::call::{Authorized, Rebuild};
+use crate::call::{Authorized, Prepare, Rebuild};
 use crate::detach::Detached;
 use crate::faults::{self, Plant};
 use crate::fingerprint::{Fingerprint, FingerprintInput, FingerprintOptions};
@@ -24,7 +24,7 @@ use crate::replay::Replay;
 use crate::response::{CapturedResponse, StoredResponse};
 use crate::scope::{self, RecordId, ScopeKey};
 use crate::telemetry::Signal;
-use crate::tx::Tx;
+use crate::tx::{Handle, Tx};
 use crate::unprotected;
 
 /// What became of a key's request, for everybody who waits for it.
@@ -84,8 +84,46 @@ impl Buffered {
     }
 }
 
+/// How the requests of one kind of handler run.
+pub(crate) trait Mode: Handle {
+    /// Whether an operation outlives its attempt.
+    const RECOVERS: bool;
+
+    /// Runs the handler for its key.
+    fn attempt(
+        attempt: Attempt<Self::Db>,
+        prepare: Prepare<Self>,
+    ) -> impl Future<Output = Finished> + Send;
+
+    /// Runs it without a key.
+    fn unprotected(
+        ticket: Ticket<Self::Db>,
+        buffered: Buffered,
+        prepare: Prepare<Self>,
+    ) -> impl Future<Output = (Response, Signal)> + Send;
+}
+
+impl<DB: Backend> Mode for Tx<DB> {
+    const RECOVERS: bool = false;
+
+    fn attempt(
+        attempt: Attempt<DB>,
+        prepare: Prepare<Self>,
+    ) -> impl Future<Output = Finished> + Send {
+        attempt.run(prepare)
+    }
+
+    async fn unprotected(
+        ticket: Ticket<DB>,
+        buffered: Buffered,
+        prepare: Prepare<Self>,
+    ) -> (Response, Signal) {
+        unprotected::answer(&ticket, buffered, prepare).await
+    }
+}
+
 /// Answers an authorized request.
-pub(crate) async fn accept<DB: Backend>(request: Authorized<Tx<DB>>) -> Response {
+pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
     let started = Instant::now();
     let idempotency = request.idempotency.clone();
     let settings = &idempotency.shared.settings;
@@ -120,6 +158,7 @@ pub(crate) async fn accept<DB: Backend>(request: Authorized<Tx<DB>>) -> Response
         digest,
         started,
         rebuild: request.rebuild,
+        recovers: H::RECOVERS,
     };
     let buffered = Buffered {
         parts: request.parts,
@@ -164,6 +203,8 @@ pub(crate) struct Ticket<DB: Backend> {
     pub(crate) digest: String,
     pub(crate) started: Instant,
     pub(crate) rebuild: Option<Rebuild<DB>>,
+    /// Whether an operation outlives its attempt.
+    pub(crate) recovers: bool,
 }
 
 impl<DB: Backend> Clone for Ticket<DB> {
@@ -189,13 +230,17 @@ pub(crate) struct Finished {
 }
 
 impl<DB: Backend> Ticket<DB> {
-    async fn unprotected(self, buffered: Buffered, prepare: atomic::Prepare<DB>) -> Response {
+    async fn unprotected<H: Mode<Db = DB>>(
+        self,
+        buffered: Buffered,
+        prepare: Prepare<H>,
+    ) -> Response {
         let Some(permit) = self.permit() else {
             return self.overloaded();
         };
         let ticket = self.clone();
         let attempt = async move {
-            let response = unprotected::answer(&ticket, buffered, prepare).await;
+            let response = H::unprotected(ticket, buffered, prepare).await;
             drop(permit);
             response
         };
@@ -211,10 +256,10 @@ impl<DB: Backend> Ticket<DB> {
         }
     }
 
-    async fn protected(
+    async fn protected<H: Mode<Db = DB>>(
         self,
         buffered: Buffered,
-        prepare: atomic::Prepare<DB>,
+        prepare: Prepare<H>,
         scope: ScopeKey,
         key: IdempotencyKey,
     ) -> Response {
@@ -260,7 +305,7 @@ impl<DB: Backend> Ticket<DB> {
             claiming: leader.claiming(),
         };
         // Boxed where it is made: it is large, and would be copied on its way.
-        let running = Box::pin(attempt.run(prepare));
+        let running = Box::pin(H::attempt(attempt, prepare));
         let follower = leader.follow();
         let emitting = ticket.clone();
         let task = async move {

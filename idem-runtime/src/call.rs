@@ -23,6 +23,7 @@ use crate::operation::{Operation, Spec};
 use crate::replay::Replay;
 use crate::scope::ScopeKey;
 use crate::settle::Settled;
+use crate::steps::Inputs;
 use crate::tx::Handle;
 
 /// A handler's arguments: a tuple whose members are read from the request's parts, but for the last,
@@ -270,9 +271,23 @@ enum Source<A: Split> {
 /// Calls the handler and settles its answer. Hides the operation.
 type Start<H, A> = for<'t> fn(&'t mut H, A) -> BoxFuture<'t, Settled>;
 
+/// What is done with arguments: stored, where the handler may run again without its request, and called with.
+struct Use<H, A> {
+    save: Option<fn(&A) -> Inputs>,
+    start: Start<H, A>,
+}
+
+impl<H, A> Clone for Use<H, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H, A> Copy for Use<H, A> {}
+
 /// Makes the arguments, ready to be called with. Hides the state's type.
 type Reader<H, A> = Box<
-    dyn Fn(Source<A>, Bytes, Start<H, A>) -> BoxFuture<'static, Result<Ready<H>, Response>>
+    dyn Fn(Source<A>, Bytes, Use<H, A>) -> BoxFuture<'static, Result<Ready<H>, Response>>
         + Send
         + Sync,
 >;
@@ -310,7 +325,7 @@ where
         };
         let idempotency = state.idempotency();
         let state = state.clone();
-        let read: Reader<H, A> = Box::new(move |source, body, start| {
+        let read: Reader<H, A> = Box::new(move |source, body, operation| {
             let state = state.clone();
             Box::pin(async move {
                 let ((prefix, last), parts) = match source {
@@ -319,7 +334,7 @@ where
                 };
                 let last = A::late(last, parts, body, &state).await?;
                 let arguments = A::join(prefix, last);
-                Ok(ready(move |handle: &mut H| start(handle, arguments)))
+                Ok(Ready::new(arguments, operation))
             })
         });
         Ok(Self {
@@ -339,8 +354,34 @@ impl<H: Handle, A: Split> fmt::Debug for Call<H, A> {
     }
 }
 
-/// A handler with its arguments: all that is left is the transaction.
-pub(crate) type Ready<H> = Box<dyn for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send>;
+/// A handler with its arguments: all that is left is what it writes through.
+pub(crate) struct Ready<H> {
+    /// The arguments as data, where the handler may run again without its request.
+    pub(crate) inputs: Option<Inputs>,
+    pub(crate) call: Called<H>,
+}
+
+type Called<H> = Box<dyn for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send>;
+
+impl<H: Handle> Ready<H> {
+    fn new<A: Split>(arguments: A, operation: Use<H, A>) -> Self {
+        Self {
+            inputs: operation.save.map(|save| save(&arguments)),
+            call: called(move |handle: &mut H| (operation.start)(handle, arguments)),
+        }
+    }
+
+    /// With arguments that were stored.
+    pub(crate) fn again<O: Operation<Handle = H, Args: Split>>(arguments: O::Args) -> Self {
+        Self::new(
+            arguments,
+            Use {
+                save: None,
+                start: Erased::of::<O>().operation.start,
+            },
+        )
+    }
+}
 
 /// Makes a [`Ready`] from the buffered request, as often as it takes.
 pub(crate) type Prepare<H> =
@@ -351,7 +392,7 @@ pub(crate) type Rebuild<DB> =
     for<'c> fn(&'c mut <DB as Database>::Connection, &'c Replay) -> BoxFuture<'c, Option<Response>>;
 
 /// A closure that is boxed by a cast is not higher-ranked; one that meets this bound is.
-fn ready<H, F>(call: F) -> Ready<H>
+fn called<H, F>(call: F) -> Called<H>
 where
     F: for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send + 'static,
 {
@@ -398,7 +439,7 @@ impl<H: Handle, A: Split> Call<H, A> {
                 Some((early, parts)) => Source::Read(early, parts),
                 None => Source::Again(parts.clone()),
             };
-            read(source, body.clone(), operation.start)
+            read(source, body.clone(), operation.operation)
         });
         Authorized {
             idempotency: self.idempotency,
@@ -416,7 +457,7 @@ impl<H: Handle, A: Split> Call<H, A> {
 struct Erased<H: Handle, A: Split> {
     spec: &'static Spec,
     scope: fn(&A::Prefix) -> ScopeKey,
-    start: Start<H, A>,
+    operation: Use<H, A>,
     rebuild: Option<Rebuild<H::Db>>,
 }
 
@@ -425,7 +466,10 @@ impl<H: Handle, A: Split> Erased<H, A> {
         Self {
             spec: &O::SPEC,
             scope: O::scope,
-            start: |handle, arguments| settled(O::call(handle, arguments), O::settle),
+            operation: Use {
+                save: O::KEEPS_INPUTS.then_some(O::inputs),
+                start: |handle, arguments| settled(O::call(handle, arguments), O::settle),
+            },
             rebuild: if O::REBUILDS {
                 Some(|connection, replay| Box::pin(O::replay(connection, replay)))
             } else {

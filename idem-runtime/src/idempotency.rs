@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -232,15 +232,7 @@ impl<DB: Backend> Idempotency<DB> {
         limit: tokio::time::Instant,
     ) -> Result<Tx<DB>, StoreError> {
         let shared = &self.shared;
-        let writer = match &shared.writer {
-            None => None,
-            Some(writer) => Some(
-                tokio::time::timeout_at(limit, writer.clone().acquire_owned())
-                    .await
-                    .map_err(|_| StoreError::TimedOut("the writer's turn"))?
-                    .map_err(|_| StoreError::TimedOut("the writer's turn"))?,
-            ),
-        };
+        let writer = self.writer(limit).await?;
         let mut connection = self.connection(limit).await?;
         let begun = tokio::time::timeout_at(limit, async {
             let server = self.server(&mut connection).await?;
@@ -259,6 +251,21 @@ impl<DB: Backend> Idempotency<DB> {
                 }
                 Err(StoreError::TimedOut("the begin of a transaction"))
             }
+        }
+    }
+
+    /// The writer's turn, where the engine has one writer.
+    pub(crate) async fn writer(
+        &self,
+        limit: tokio::time::Instant,
+    ) -> Result<Option<OwnedSemaphorePermit>, StoreError> {
+        let Some(writer) = &self.shared.writer else {
+            return Ok(None);
+        };
+        let turn = tokio::time::timeout_at(limit, writer.clone().acquire_owned()).await;
+        match turn {
+            Ok(Ok(permit)) => Ok(Some(permit)),
+            _ => Err(StoreError::TimedOut("the writer's turn")),
         }
     }
 

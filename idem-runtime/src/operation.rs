@@ -11,6 +11,7 @@ use crate::call::Split;
 use crate::replay::Replay;
 use crate::scope::ScopeKey;
 use crate::settle::Settled;
+use crate::steps::Inputs;
 use crate::tx::Handle;
 
 /// What becomes of a key whose handler answered `Err` (the `errors` argument).
@@ -95,6 +96,8 @@ pub struct Spec {
     pub key_space: KeySpace,
     /// Whether a key must be there.
     pub key: KeyRequirement,
+    /// The version of the handler's steps: an operation that was begun under another is not resumed.
+    pub definition: i32,
 }
 
 impl Spec {
@@ -118,6 +121,7 @@ impl Spec {
             fingerprint_ignore: &[],
             key_space: KeySpace::Scope,
             key: KeyRequirement::Required,
+            definition: 1,
         }
     }
 }
@@ -157,6 +161,14 @@ where
 
     /// What becomes of the answer.
     fn settle(output: Self::Output) -> Settled;
+
+    /// Whether the handler may run again without its request.
+    const KEEPS_INPUTS: bool = false;
+
+    /// The arguments as data.
+    fn inputs(_args: &Self::Args) -> Inputs {
+        Inputs::new()
+    }
 
     /// The check that runs on every call, on replays too.
     fn authorize(

@@ -28,11 +28,15 @@
 //! | an external step ends | with what comes next where the service honours the key, else 1 |
 //! | the handler returns | 1, with the atomic step before it |
 
+mod attempt;
 mod core;
 mod downstream;
 mod external;
+mod inputs;
 mod journal;
 mod outcome;
+mod recovery;
+mod request;
 mod stop;
 
 use std::fmt;
@@ -41,12 +45,14 @@ use std::ops::AsyncFnOnce;
 
 use uuid::Uuid;
 
-pub(crate) use self::core::{Clock, Core, Entered, Progress, renew, seal, unseal};
+pub(crate) use self::core::{Core, Entered, seal};
 pub use self::downstream::DownstreamKey;
 pub use self::external::{ExternalStep, Policy, Retry};
-pub(crate) use self::journal::{Entry, Journal, Kind, StepState};
+pub use self::inputs::{Arguments, Inputs, Keep, Revive};
+pub(crate) use self::journal::{Journal, Kind, StepState};
 pub use self::outcome::{CallFailure, Classify, Never, Reconciled, StepData, Unclassified};
-pub(crate) use self::stop::{Interrupt, Stop};
+pub use self::recovery::{Recovered, Recovery, RecoveryError, RecoveryHandle};
+pub(crate) use self::stop::Interrupt;
 use crate::backend::{Backend, TransactionState};
 use crate::problem::Code;
 use crate::tx::Tx;

@@ -63,6 +63,29 @@ pub enum Signal {
     Unresolved,
 }
 
+/// An operation is kept as unknown.
+pub(crate) fn parked(operation: &'static str) {
+    let _ = operation;
+    #[cfg(feature = "metrics")]
+    metrics::counter!("idempotency_operations_parked_total", "operation" => operation).increment(1);
+}
+
+/// What is not resolved, as gauges.
+pub(crate) fn unresolved(unresolved: &crate::backend::operations::Unresolved) {
+    let _ = unresolved;
+    #[cfg(feature = "metrics")]
+    {
+        #[allow(clippy::cast_precision_loss, reason = "gauges are floats")]
+        let gauge = |value: u64| value as f64;
+        metrics::gauge!("idempotency_operations_unresolved", "state" => "started")
+            .set(gauge(unresolved.started));
+        metrics::gauge!("idempotency_operations_unresolved", "state" => "unknown")
+            .set(gauge(unresolved.unknown));
+        metrics::gauge!("idempotency_operations_oldest_seconds")
+            .set(gauge(u64::try_from(unresolved.oldest / 1000).unwrap_or(0)));
+    }
+}
+
 impl Signal {
     /// Every signal, for documentation and tests.
     pub const ALL: [Signal; 12] = [

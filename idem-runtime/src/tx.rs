@@ -23,7 +23,8 @@ const ROLLBACK: Duration = Duration::from_secs(1);
 /// What a handler writes through; it says which database, and how the handler is run. Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a transaction",
-    label = "write `&mut Tx<Postgres>`, `&mut Tx<Sqlite>` or `&mut Tx<MySql>`"
+    label = "write `&mut Tx<Postgres>`, `&mut Tx<Sqlite>` or `&mut Tx<MySql>`",
+    note = "for effects outside the database, a handler takes `&mut Steps<DB, E>`"
 )]
 pub trait Handle: sealed::Sealed + Sized + Send + 'static {
     /// The database.
@@ -45,6 +46,7 @@ impl<DB: Backend> Handle for Tx<DB> {
 mod sealed {
     pub trait Sealed {}
     impl<DB: crate::backend::Backend> Sealed for super::Tx<DB> {}
+    impl<DB: crate::backend::Backend, E> Sealed for crate::steps::Steps<DB, E> {}
 }
 
 /// The transaction of one attempt: the key's claim, your writes and the stored answer commit in it

@@ -16,6 +16,13 @@ pub(crate) enum StoreError {
     Corrupt(String),
 }
 
+impl StoreError {
+    /// The application closed the pool: nothing will work again.
+    pub(crate) fn is_of_closed_pool(&self) -> bool {
+        matches!(self, Self::Database(sqlx::Error::PoolClosed))
+    }
+}
+
 /// Why a service can't start.
 #[derive(thiserror::Error)]
 #[non_exhaustive]

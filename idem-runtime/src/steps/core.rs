@@ -71,6 +71,9 @@ pub(crate) struct Core<DB: Backend> {
     pub(crate) open: Option<Tx<DB>>,
     /// A step's future is running. Seen by another step, it was dropped half way.
     pub(crate) inside: bool,
+    /// The external step whose end is being recorded, where its service does not honour the key: what can't be recorded now has
+    /// happened all the same.
+    pub(crate) late: Option<&'static str>,
     pub(crate) clock: Clock,
     pub(crate) progress: Arc<Progress>,
     pub(crate) stop: Stop,
@@ -142,10 +145,15 @@ impl<DB: Backend> Core<DB> {
 
     /// Commits the step before, and what else the journal says more than the database.
     pub(crate) async fn flush(&mut self) {
-        if !self.dirty && self.open.is_none() {
+        // Of steps that failed nothing is durable, and so nothing is recorded of them alone.
+        let nothing = |step: &Entry| step.state == StepState::Failed;
+        if self.open.is_none() && (!self.dirty || self.journal.steps.iter().all(nothing)) {
             return;
         }
         if let Err(why) = guard::unwatched(self.write()).await {
+            if let (Interrupt::LostLease, Some(step)) = (&why, self.late) {
+                guard::unwatched(self.alarm(step)).await;
+            }
             self.halt(why).await
         }
     }
@@ -172,6 +180,23 @@ impl<DB: Backend> Core<DB> {
         }
         self.dirty = false;
         Ok(())
+    }
+
+    /// An effect showed that this attempt may not record any more: somebody must look, unless the operation has ended.
+    async fn alarm(&self, step: &str) {
+        let reason = format!("step `{step}` took place in an attempt whose lease was over");
+        tracing::error!(target: "idem", operation = self.operation, reason, "a late effect");
+        let limit = Instant::now() + self.idempotency.shared.settings.store_timeout;
+        let alarmed = async {
+            let mut alone = self.idempotency.alone(limit).await?;
+            let alarmed = alone.run(limit, async |connection: &mut DB::Connection| {
+                DB::alarm(connection, &self.fence.id, &reason).await
+            });
+            alarmed.await
+        };
+        if let Err(error) = alarmed.await {
+            tracing::error!(target: "idem", operation = self.operation, %error, "a late effect could not be noted");
+        }
     }
 
     /// Makes sure that the operation is still this attempt's, and begins the lease anew.
@@ -358,7 +383,7 @@ pub(crate) async fn renew<DB: Backend>(
     renewed.await
 }
 
-fn interrupt(error: sqlx::Error) -> Interrupt {
+pub(crate) fn interrupt(error: sqlx::Error) -> Interrupt {
     match backend::fault(&error) {
         Fault::RunAgain => Interrupt::Again,
         Fault::Aborted | Fault::Constraint => {

@@ -12,12 +12,11 @@ use tokio::time::Instant;
 use super::journal::{self, Call, Entry, Kind, StepState};
 use super::outcome::{CallFailure, Classify, Reconciled, StepData};
 use super::stop::Interrupt;
-use super::{Clock, Core, DownstreamKey, Entered, Steps};
+use super::{Core, DownstreamKey, Entered, Steps};
 use crate::atomic::jitter;
 use crate::backend::{self, Backend};
 use crate::capability::External;
 use crate::faults;
-use crate::guard;
 use crate::problem::Code;
 
 /// How often one attempt calls on after an unknown outcome, where that is safe.
@@ -78,7 +77,7 @@ pub struct NoReconcile;
 pub struct With<F>(F);
 
 /// How a step asks its provider, if it can.
-pub trait Reconcile<C, T, X> {
+pub trait Reconcile<C: ?Sized, T, X> {
     /// `None`: it can't ask.
     fn ask(
         &self,
@@ -87,13 +86,13 @@ pub trait Reconcile<C, T, X> {
     ) -> impl Future<Output = Option<Result<Reconciled<T>, X>>>;
 }
 
-impl<C, T, X> Reconcile<C, T, X> for NoReconcile {
+impl<C: ?Sized, T, X> Reconcile<C, T, X> for NoReconcile {
     async fn ask(&self, _: &C, _: &DownstreamKey) -> Option<Result<Reconciled<T>, X>> {
         None
     }
 }
 
-impl<C, T, X, F> Reconcile<C, T, X> for With<F>
+impl<C: ?Sized, T, X, F> Reconcile<C, T, X> for With<F>
 where
     F: AsyncFnOnce(&C, &DownstreamKey) -> Result<Reconciled<T>, X> + Clone,
 {
@@ -177,11 +176,9 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
         self,
         lifetime: Duration,
     ) -> ExternalStep<'s, DB, E, C, I, Declared, R> {
-        let reconcile = |reconcile| reconcile;
-        ExternalStep {
-            lifetime: Some(lifetime),
-            ..self.declared(reconcile)
-        }
+        let mut step = self.declared(|reconcile| reconcile);
+        step.lifetime = Some(lifetime);
+        step
     }
 
     /// The service can be asked whether a call with the key took place.
@@ -258,7 +255,8 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
             name: self.name,
             lifetime: self.lifetime,
             timeout: self.timeout,
-            limit: limit.max(self.timeout),
+            // No call could begin early enough for a shorter one.
+            limit: limit.max(self.timeout + self.timeout / 2),
         };
         let core = &mut self.steps.core;
         let client = self.client.open();
@@ -567,7 +565,7 @@ async fn end<DB: Backend>(
     core.dirty = true;
     // Where the service honours the key, a call that is not recorded is called again and changes nothing.
     if !(state == StepState::Done && rules.honours_key(core)) {
-        core.late = Some(rules.name);
+        core.late = (state == StepState::Done).then_some(rules.name);
         core.flush().await;
         core.late = None;
     }
