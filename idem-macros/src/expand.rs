@@ -152,6 +152,7 @@ fn implementation(
     let effects = effect_checks(model);
     let authorize = authorize(model, runtime);
     let replay = replay(model, runtime);
+    let inputs = inputs(model);
     // a generic parameter of an outer `impl` is blamed here
     let name = at(model.signature.ident.span());
     let header = {
@@ -172,6 +173,7 @@ fn implementation(
         fn settle(out: Self::Output) -> #runtime::Settled #settle
         #authorize
         #replay
+        #inputs
     };
     quote_spanned!(name=> #header { #items })
 }
@@ -279,6 +281,31 @@ fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
     })
 }
 
+/// The arguments as data: a handler with recovery points may run again without its request. Each is blamed by itself.
+fn inputs(model: &Model) -> Option<TokenStream> {
+    if !model.steps {
+        return None;
+    }
+    let list = arguments_list(model);
+    let runtime = model.runtime.private_at(list);
+    let kept = model.arguments.iter().enumerate().map(|(argument, ty)| {
+        let place = at(ty.span());
+        let index = index(argument, place);
+        let tuple = if model.all_parts {
+            quote_spanned!(place=> args.0.#index)
+        } else {
+            quote_spanned!(place=> args.#index)
+        };
+        quote_spanned!(place=> .keep::<#ty, _>(&#tuple))
+    });
+    Some(quote_spanned! {list=>
+        const KEEPS_INPUTS: bool = true;
+        fn inputs(args: &Self::Args) -> #runtime::Inputs {
+            #runtime::Inputs::new()#(#kept)*
+        }
+    })
+}
+
 /// Each argument is `EffectFree`, and is blamed by itself. Inside the operation: there, generics of an outer `impl`
 /// are an error of their own.
 fn effect_checks(model: &Model) -> TokenStream {
@@ -342,10 +369,14 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
         );
         quote!(#runtime::#kind::#variant)
     };
+    let rejects = model.steps.then_some(Choice {
+        kind: "Expired",
+        variant: "Reject",
+    });
     for (name, chosen) in [
         ("errors", args.errors),
         ("in_flight", args.in_flight),
-        ("expired", args.expired),
+        ("expired", args.expired.or(rejects)),
     ] {
         if let Some(chosen) = chosen {
             field(name, some(choice(chosen)));
@@ -372,6 +403,10 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
         if let Some(chosen) = chosen {
             field(name, choice(chosen));
         }
+    }
+    if let Some(definition) = args.definition {
+        let definition = Literal::u16_unsuffixed(definition);
+        field("definition", quote!(#definition));
     }
     let name = &model.name;
     let scope = model.owner.as_ref().map_or("", |owner| owner.text.as_str());

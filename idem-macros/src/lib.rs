@@ -23,6 +23,7 @@ mod repeat_safe;
 mod rules;
 mod scope;
 mod signature;
+mod steps;
 mod suggest;
 #[cfg(test)]
 mod tests;

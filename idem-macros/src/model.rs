@@ -15,6 +15,7 @@ use crate::{
     paths::CratePath,
     scope::{self, Owner},
     signature::{self, Parameters, impl_trait},
+    steps,
 };
 
 /// All that the expansion needs; it decides nothing itself.
@@ -39,6 +40,8 @@ pub(crate) struct Model {
     /// The scope is in the last argument, so that one too is read from the request's parts.
     pub(crate) all_parts: bool,
     pub(crate) output: Output,
+    /// The handler has recovery points.
+    pub(crate) steps: bool,
     /// `None` after an error only.
     pub(crate) owner: Option<Owner>,
     pub(crate) args: Args,
@@ -75,6 +78,8 @@ impl Model {
             .as_ref()
             .is_some_and(|owner| owner.argument + 1 == arguments.len());
         let text = bare(&signature.ident);
+        let steps = steps::is_steps(&parameters.handle_type);
+        steps::check(steps, args, handler, errors);
         Some(Model {
             runtime: args.runtime.clone()?,
             outer: attributes.outer,
@@ -90,6 +95,7 @@ impl Model {
             arguments: arguments.iter().map(|(_, ty)| (*ty).clone()).collect(),
             all_parts,
             output: output(signature),
+            steps,
             owner,
             args: args.clone(),
         })

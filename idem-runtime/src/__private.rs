@@ -14,12 +14,12 @@ pub use crate::operation::{
 };
 pub use crate::replay::Replay;
 pub use crate::routing::declared::{Declaration, Declared, Design, Faulty, RepeatSafe, declared};
-pub use crate::steps::{Inputs, Steps};
 pub use crate::scope::{Scope, ScopeBuilder, ScopeKey};
 pub use crate::settle::{
     Disposition, ErrorKind, SettleDeclared, SettlePlain, SettleSourced, SettleTotal, Settled,
     outcome,
 };
+pub use crate::steps::{Inputs, Steps};
 pub use crate::tx::Handle;
 
 /// Runs an operation. A function: where its operation is faulty, a method would be an error too.

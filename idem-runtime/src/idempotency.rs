@@ -168,6 +168,12 @@ impl<DB: Backend> Idempotency<DB> {
                 acquire_timeout,
             });
         }
+        if settings.lease < acquire_timeout {
+            return Err(StartupError::LeaseTooShort {
+                lease: settings.lease,
+                acquire_timeout,
+            });
+        }
         let mut connection = self
             .shared
             .pool

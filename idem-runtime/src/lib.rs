@@ -178,6 +178,7 @@ mod idempotency;
 pub mod key;
 mod lookups;
 mod operation;
+pub mod operations;
 mod options;
 mod parcel;
 pub mod problem;

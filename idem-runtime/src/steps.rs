@@ -45,11 +45,12 @@ use std::ops::AsyncFnOnce;
 
 use uuid::Uuid;
 
+pub(crate) use self::attempt::journal as journal_of;
 pub(crate) use self::core::{Core, Entered, seal};
 pub use self::downstream::DownstreamKey;
 pub use self::external::{ExternalStep, Policy, Retry};
 pub use self::inputs::{Arguments, Inputs, Keep, Revive};
-pub(crate) use self::journal::{Journal, Kind, StepState};
+pub(crate) use self::journal::{Entry, Journal, Kind, StepState};
 pub use self::outcome::{CallFailure, Classify, Never, Reconciled, StepData, Unclassified};
 pub use self::recovery::{Recovered, Recovery, RecoveryError, RecoveryHandle};
 pub(crate) use self::stop::Interrupt;

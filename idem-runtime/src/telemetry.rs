@@ -70,6 +70,22 @@ pub(crate) fn parked(operation: &'static str) {
     metrics::counter!("idempotency_operations_parked_total", "operation" => operation).increment(1);
 }
 
+/// An operator decided.
+pub(crate) fn resolved(operation: &str, action: &'static str) {
+    let _ = (operation, action);
+    #[cfg(feature = "metrics")]
+    metrics::counter!("idempotency_operations_resolved_total", "operation" => operation.to_owned(), "action" => action)
+        .increment(1);
+}
+
+/// A recovery worker ended its attempt.
+pub(crate) fn recovered(operation: &'static str, outcome: &'static str) {
+    let _ = (operation, outcome);
+    #[cfg(feature = "metrics")]
+    metrics::counter!("idempotency_operations_recovered_total", "operation" => operation, "outcome" => outcome)
+        .increment(1);
+}
+
 /// What is not resolved, as gauges.
 pub(crate) fn unresolved(unresolved: &crate::backend::operations::Unresolved) {
     let _ = unresolved;

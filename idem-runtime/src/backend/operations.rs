@@ -135,7 +135,7 @@ pub struct AuditRow {
 #[derive(Clone, Copy, Debug)]
 pub struct Audit<'a> {
     pub(crate) actor: &'a str,
-    pub(crate) action: &'a str,
+    pub(crate) action: &'static str,
     pub(crate) reason: &'a str,
     pub(crate) detail: Option<&'a str>,
 }

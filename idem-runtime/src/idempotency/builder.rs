@@ -104,7 +104,31 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         self
     }
 
-    /// Encrypts stored answers.
+    /// How long an operation with recovery points belongs to the attempt that began it or took it over: 30 seconds unless said.
+    /// Renewed while the attempt runs; a crash holds the operation up for so long.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = lease;
+        self
+    }
+
+    /// How many attempts that did not end it an operation with recovery points has, before it is kept as *unknown*: 10 unless
+    /// said. What a shutdown hands over does not count.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.settings.max_attempts = attempts;
+        self
+    }
+
+    /// The pause after the first attempt that did not end its operation: 1 second unless said. It doubles with each, up to
+    /// five minutes, a half of it more or less.
+    #[must_use]
+    pub fn retry_pause(mut self, pause: Duration) -> Self {
+        self.settings.retry_pause = pause;
+        self
+    }
+
+    /// Encrypts stored answers, and the arguments and steps of operations with recovery points.
     #[must_use]
     pub fn cipher(mut self, cipher: impl PayloadCipher) -> Self {
         self.settings.cipher = Some(Arc::new(cipher));
@@ -131,6 +155,12 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
             )
         } else if settings.timeout.is_zero() || settings.store_timeout.is_zero() {
             Some("`timeout` and `store_timeout` must be longer than zero")
+        } else if settings.lease < settings.store_timeout * 2 {
+            Some(
+                "`lease` must be at least twice as long as `store_timeout`: it could not be renewed in time",
+            )
+        } else if settings.max_attempts == 0 {
+            Some("`max_attempts` must be at least 1")
         } else if settings.max_in_flight == 0 {
             Some("`max_in_flight` must be at least 1: with 0 every request is refused")
         } else {

@@ -64,6 +64,17 @@ pub enum StartupError {
         /// The pool's.
         acquire_timeout: Duration,
     },
+    /// A lease would end while its renewal waits for a connection.
+    #[error(
+        "`lease` is {lease:?}, shorter than the pool's acquire time-out of {acquire_timeout:?}, and could end while its \
+         renewal waits for a connection; raise `lease`, or lower `PoolOptions::acquire_timeout`"
+    )]
+    LeaseTooShort {
+        /// The lease of operations with recovery points.
+        lease: Duration,
+        /// The pool's.
+        acquire_timeout: Duration,
+    },
     /// A setting makes no sense.
     #[error("{0}")]
     Setting(&'static str),

@@ -257,7 +257,13 @@ impl<DB: Backend> Attempt<DB> {
     ) -> Result<Ended, Interrupt> {
         let settings = &self.idempotency.shared.settings;
         let resources = &core.journal.resources;
-        let parcel = Parcel::new(settings, &self.fence.id, self.rebuilds, &response, resources);
+        let parcel = Parcel::new(
+            settings,
+            &self.fence.id,
+            self.rebuilds,
+            &response,
+            resources,
+        );
         let parcel = parcel.map_err(Interrupt::Store)?;
         let answer: Answer<'_> = parcel.answer(&self.rules);
         let mut tx = match core.open.take() {
@@ -270,8 +276,11 @@ impl<DB: Backend> Attempt<DB> {
         };
         faults::point("complete.before");
         let (connection, _) = tx.parts();
-        let completed =
-            timeout(COMMIT, DB::complete_operation(connection, &self.fence, &answer)).await;
+        let completed = timeout(
+            COMMIT,
+            DB::complete_operation(connection, &self.fence, &answer),
+        )
+        .await;
         let stored = match completed {
             Ok(Ok(Some(stored))) => stored,
             Ok(Ok(None)) => {

@@ -199,16 +199,6 @@ impl<DB: Backend> Core<DB> {
         }
     }
 
-    /// Makes sure that the operation is still this attempt's, and begins the lease anew.
-    pub(crate) async fn renew(&mut self) {
-        let renewed = guard::unwatched(renew(&self.idempotency, &self.fence, self.lease)).await;
-        match renewed {
-            Ok(true) => {}
-            Ok(false) => self.halt(Interrupt::LostLease).await,
-            Err(error) => self.halt(Interrupt::Store(error)).await,
-        }
-    }
-
     /// Begins the transaction of an atomic step.
     pub(crate) async fn begin(&mut self) -> Tx<DB> {
         let limit = Instant::now() + self.idempotency.shared.settings.store_timeout;

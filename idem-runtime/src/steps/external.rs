@@ -172,10 +172,7 @@ impl<DB: Backend, E> Steps<DB, E> {
 
 impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R> {
     /// For so long after the first call the service honours the key: calling again with it has no second effect.
-    pub fn key_lifetime(
-        self,
-        lifetime: Duration,
-    ) -> ExternalStep<'s, DB, E, C, I, Declared, R> {
+    pub fn key_lifetime(self, lifetime: Duration) -> ExternalStep<'s, DB, E, C, I, Declared, R> {
         let mut step = self.declared(|reconcile| reconcile);
         step.lifetime = Some(lifetime);
         step
@@ -283,9 +280,11 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
         loop {
             if resumed {
                 if rules.honours_key(core) {
-                    // Whose the operation is may have changed meanwhile.
-                    core.renew().await;
+                    // Also the proof that the operation is still this attempt's.
+                    intend_again(core).await;
                 } else {
+                    // Before the question: what arrives while it is asked is not in the answer.
+                    let in_flight = rules.still_in_flight(core);
                     faults::point("reconcile.before");
                     match guarded(rules.timeout, self.reconcile.ask(client, &key)).await {
                         Some(None) => {
@@ -296,8 +295,7 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
                             return done(core, &rules, value).await;
                         }
                         Some(Some(Ok(Reconciled::Absent))) => {
-                            let left = rules.still_in_flight(core);
-                            if let Some(left) = left {
+                            if let Some(left) = in_flight {
                                 let reason = format!(
                                     "the request of step `{}` may still arrive",
                                     rules.name
@@ -314,10 +312,8 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
                             return core.halt(Interrupt::Unknown(reason)).await;
                         }
                         Some(Some(Err(_))) | None => {
-                            let reason = format!(
-                                "the service of step `{}` could not be asked",
-                                rules.name
-                            );
+                            let reason =
+                                format!("the service of step `{}` could not be asked", rules.name);
                             return core.halt(Interrupt::Later(ASK_AGAIN, reason)).await;
                         }
                     }
@@ -327,9 +323,7 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
             // A process that was stopped between the record and the call must not call any more.
             if intended.elapsed() > (rules.limit - rules.timeout) / 2 {
                 let reason = format!("step `{}` was held up before its call", rules.name);
-                return core
-                    .halt(Interrupt::Later(Duration::ZERO, reason))
-                    .await;
+                return core.halt(Interrupt::Later(Duration::ZERO, reason)).await;
             }
             faults::point("call.before");
             let answer = guarded(rules.timeout, call.clone()(client, &key, &input)).await;
@@ -341,6 +335,15 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
             };
             match failure {
                 CallFailure::Refused(refusal) => return refuse(core, &rules, refusal).await,
+                // It speaks for its own call, and not for one before it of which nothing was heard.
+                CallFailure::NotYet { after, .. } if resumed && rules.lifetime.is_some() => {
+                    let pause = after.unwrap_or_default().max(PAUSE * 2_u32.pow(CALLS));
+                    let reason = format!(
+                        "the service of step `{}` could not be called again",
+                        rules.name
+                    );
+                    return core.halt(Interrupt::Later(pause, reason)).await;
+                }
                 CallFailure::NotYet { refusal, after } => {
                     if refused >= self.retry.times {
                         return refuse(core, &rules, refusal).await;
@@ -491,6 +494,7 @@ async fn begin<DB: Backend, I: StepData>(
         call: Some(Call {
             key: key.as_uuid(),
             input: Some(stored),
+            limit: backend::millis(rules.limit),
             digest,
             first_at: now,
             last_at: now,
@@ -505,7 +509,7 @@ async fn begin<DB: Backend, I: StepData>(
     }
 }
 
-/// Records that the service will be called anew: the call before did not take place.
+/// Records that the service will be called, once more or anew.
 async fn intend_again<DB: Backend>(core: &mut Core<DB>) {
     let now = core.clock.now();
     if let Some(call) = core.entry().and_then(|entry| entry.call.as_mut()) {

@@ -82,6 +82,8 @@ pub(crate) struct Call {
     pub(crate) input: Option<Box<RawValue>>,
     /// Of the input, in hexadecimal.
     pub(crate) digest: String,
+    /// How long after a call was intended it may still arrive, in milliseconds.
+    pub(crate) limit: i64,
     /// When the first call was intended, and the last, by the database's clock.
     pub(crate) first_at: i64,
     pub(crate) last_at: i64,
@@ -204,12 +206,20 @@ mod tests {
     #[test]
     fn a_journal_is_read_as_it_was_written() {
         let mut journal = Journal::default();
-        journal
-            .steps
-            .push(Entry::atomic("reserve", StepState::Done, Some(raw("18446744073709551616"))));
+        journal.steps.push(Entry::atomic(
+            "reserve",
+            StepState::Done,
+            Some(raw("18446744073709551616")),
+        ));
         let read = Journal::decode(&journal.encode()).expect("a journal");
-        assert_eq!(read.steps[0].value.as_deref().map(RawValue::get), Some("18446744073709551616"));
-        assert_eq!((read.ordinal("reserve", 1), read.ordinal("reserve", 0)), (1, 0));
+        assert_eq!(
+            read.steps[0].value.as_deref().map(RawValue::get),
+            Some("18446744073709551616")
+        );
+        assert_eq!(
+            (read.ordinal("reserve", 1), read.ordinal("reserve", 0)),
+            (1, 0)
+        );
     }
 
     #[test]

@@ -22,7 +22,8 @@ impl<T: Serialize + DeserializeOwned + Send> StepData for T {}
 /// What a call that failed says of its effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallFailure<R> {
-    /// It did not happen, and calling again would not change that: a declined card. The step ends with it.
+    /// It did not happen, and calling again would not change that: a declined card. The step ends with it. It must be the
+    /// service's answer to this key: what only says that this one call was not made is [`NotYet`](Self::NotYet).
     Refused(R),
     /// It did not happen, and may later: an overloaded provider, a connection that was not made. The step calls again as its
     /// [`retry`](crate::steps::ExternalStep::retry) says, and else ends with it.

@@ -47,6 +47,18 @@ pub enum Recovered {
     Elsewhere,
 }
 
+impl Recovered {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Released => "released",
+            Self::Later => "later",
+            Self::Unknown => "unknown",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
+}
+
 /// Runs one operation that was taken over.
 type Run<DB> = Arc<
     dyn Fn(Idempotency<DB>, OperationRow, CancellationToken) -> BoxFuture<'static, Recovered>
@@ -346,7 +358,13 @@ where
 {
     let spec = &O::SPEC;
     let journal = attempt::journal(&idempotency, &row);
-    let opened = unseal(&idempotency, &row.id, b"inputs", &row.inputs, row.inputs_sealed);
+    let opened = unseal(
+        &idempotency,
+        &row.id,
+        b"inputs",
+        &row.inputs,
+        row.inputs_sealed,
+    );
     let attempt = Attempt {
         rules: idempotency.shared.settings.rules(spec),
         spec,
@@ -367,20 +385,20 @@ where
         Ok(Ok(inputs)) => inputs,
         Ok(Err(error)) => {
             let reason = format!("the stored arguments can't be read: {error}");
-            return told(attempt.stopped(Interrupt::Unknown(reason)).await);
+            return told(spec.name, attempt.stopped(Interrupt::Unknown(reason)).await);
         }
-        Err(error) => return told(attempt.stopped(Interrupt::Store(error)).await),
+        Err(error) => return told(spec.name, attempt.stopped(Interrupt::Store(error)).await),
     };
     let journal = match journal {
         Ok(journal) => journal,
-        Err(error) => return told(attempt.stopped(Interrupt::Store(error)).await),
+        Err(error) => return told(spec.name, attempt.stopped(Interrupt::Store(error)).await),
     };
     if row.definition != spec.definition && !journal.steps.is_empty() {
         let reason = format!(
             "it was begun by definition {} of its handler, and this is definition {}",
             row.definition, spec.definition
         );
-        return told(attempt.stopped(Interrupt::Unknown(reason)).await);
+        return told(spec.name, attempt.stopped(Interrupt::Unknown(reason)).await);
     }
     let attempt = Attempt { journal, ..attempt };
     let again: Again<DB, E> = Box::new(move || {
@@ -399,7 +417,7 @@ where
             Ended::Elsewhere
         }
     };
-    told(ended)
+    told(spec.name, ended)
 }
 
 /// Ready when a stopped worker waits no longer.
@@ -408,7 +426,7 @@ async fn last_call(stop: CancellationToken) {
     tokio::time::sleep(LAST_CALL).await;
 }
 
-fn told(ended: Ended) -> Recovered {
+fn told(operation: &'static str, ended: Ended) -> Recovered {
     let recovered = match ended {
         Ended::Completed(..) => Recovered::Completed,
         Ended::Released(_) | Ended::Refused(_) => Recovered::Released,
@@ -416,6 +434,7 @@ fn told(ended: Ended) -> Recovered {
         Ended::Unknown => Recovered::Unknown,
         Ended::Elsewhere => Recovered::Elsewhere,
     };
-    tracing::info!(target: "idem", outcome = ?recovered, "an operation was taken over");
+    telemetry::recovered(operation, recovered.as_str());
+    tracing::info!(target: "idem", operation, outcome = recovered.as_str(), "an operation was taken over");
     recovered
 }

@@ -39,11 +39,7 @@ impl<DB: Backend, E: 'static> Mode for Steps<DB, E> {
         operate(attempt, prepare)
     }
 
-    async fn unprotected(
-        ticket: Ticket<DB>,
-        _: Buffered,
-        _: Prepare<Self>,
-    ) -> (Response, Signal) {
+    async fn unprotected(ticket: Ticket<DB>, _: Buffered, _: Prepare<Self>) -> (Response, Signal) {
         // The attribute refuses `key = "optional"` for these handlers.
         let problem = Problem::new(Code::KeyMissing);
         (ticket.refuse(&problem), Signal::Refused)

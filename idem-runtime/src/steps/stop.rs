@@ -41,11 +41,14 @@ struct Shared {
 impl Stop {
     /// Stops the handler. The first reason counts.
     pub(crate) async fn halt<T>(&self, why: Interrupt) -> T {
+        self.say(why);
+        pending().await
+    }
+
+    fn say(&self, why: Interrupt) {
         let mut first = self.0.why.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(why);
-        drop(first);
         self.0.said.notify_one();
-        pending().await
     }
 
     /// Waits for a word. Cancel safe.
