@@ -1,7 +1,7 @@
 //! What a worker does: claim, take over, and the handler's three steps (reserve, charge, answer).
 
 use crate::guard::Guard;
-use crate::protocol::{IN_FLIGHT_LIMIT, KEY_LIFETIME, MAX_CLAIMS, Protocol};
+use crate::protocol::{MAX_CLAIMS, Protocol};
 use crate::state::{Event, External, Outcome, Phase, Record, Request, State, Status, Worker};
 
 impl Protocol {
@@ -72,7 +72,7 @@ impl Protocol {
         }
     }
 
-    /// Which downstream key an attempt sends.
+    /// Which downstream key an attempt sends. Three are enough to tell attempts apart.
     pub(crate) fn key(&self, attempt: u8) -> u8 {
         if self.keeps(Guard::KeyWithoutAttempt) {
             0
@@ -93,8 +93,8 @@ impl Protocol {
         }
     }
 
-    /// The record, if the worker's next write to it passes the fence. Otherwise the attempt ends.
-    fn fenced<'s>(&self, state: &'s mut State, worker: usize) -> Option<&'s mut Record> {
+    /// The record, if the worker's write to it passes the fence. Otherwise the attempt ends, which is a step too.
+    pub(crate) fn fenced<'s>(&self, state: &'s mut State, worker: usize) -> Option<&'s mut Record> {
         let (claim, attempt, _) = self.running(state, worker)?;
         let mine = state.record.as_ref().is_some_and(|record| {
             !self.keeps(Guard::Fence)
@@ -109,12 +109,13 @@ impl Protocol {
         None
     }
 
-    fn go_on(state: &mut State, worker: usize, next: Phase) {
+    pub(crate) fn go_on(state: &mut State, worker: usize, next: Phase) {
         if let Worker::Running { phase, .. } = &mut state.workers[worker] {
             *phase = next;
         }
     }
 
+    /// What the phase says, in one commit with its fence.
     pub(crate) fn commit(&self, state: &mut State, worker: usize) -> Option<()> {
         let (_, _, phase) = self.running(state, worker)?;
         if phase == Phase::Intend && !self.keeps(Guard::IntentBeforeCall) {
@@ -152,13 +153,13 @@ impl Protocol {
             }
             Phase::StoreDone => {
                 record.external = External::Done {
-                    last: Self::since_last_call(record.external).unwrap_or(0),
+                    last: last_call(record),
                 };
                 Phase::Finish(Outcome::Done)
             }
             Phase::StoreRefused => {
                 record.external = External::Refused {
-                    last: Self::since_last_call(record.external).unwrap_or(0),
+                    last: last_call(record),
                 };
                 Phase::Finish(Outcome::Refused)
             }
@@ -173,30 +174,6 @@ impl Protocol {
         };
         Self::go_on(state, worker, next);
         Some(())
-    }
-
-    fn is_undetermined(state: &State) -> bool {
-        state.record.as_ref().is_some_and(|record| {
-            matches!(
-                record.external,
-                External::Unfinished {
-                    undetermined: true,
-                    ..
-                }
-            )
-        })
-    }
-
-    fn write_intent(record: &mut Record, undetermined: bool) {
-        let first = match record.external {
-            External::Unfinished { first, .. } => first,
-            _ => 0,
-        };
-        record.external = External::Unfinished {
-            first,
-            last: 0,
-            undetermined,
-        };
     }
 
     /// The handler's `Err`: it releases the key only while nothing has been committed.
@@ -215,99 +192,6 @@ impl Protocol {
         Some(())
     }
 
-    /// One more call: by the key, within its lifetime, or since the provider said `Absent`.
-    pub(crate) fn call_again(&self, state: &mut State, worker: usize) -> Option<()> {
-        let (_, _, phase) = self.running(state, worker)?;
-        // What an attempt reads is its own, or the fence will find that it isn't.
-        let external = Self::external(state);
-        let undetermined = match phase {
-            Phase::Resume => {
-                let permitted = !self.keeps(Guard::LeasePermitsNoCall)
-                    || self.provider.honours_keys() && self.is_within_lifetime(external);
-                if !permitted {
-                    return None;
-                }
-                true
-            }
-            Phase::ActOnAbsent => {
-                if !self.keeps(Guard::LimitBeforeLookup) && !self.is_past_limit(external) {
-                    return None;
-                }
-                false
-            }
-            _ => return None,
-        };
-        let Some(record) = self.fenced(state, worker) else {
-            return Some(());
-        };
-        Self::write_intent(record, undetermined);
-        Self::go_on(state, worker, Phase::Send { age: 0 });
-        state.event = Event::CalledAgain;
-        Some(())
-    }
-
-    fn is_within_lifetime(&self, external: External) -> bool {
-        let External::Unfinished { first, last, .. } = external else {
-            return false;
-        };
-        let since = if self.keeps(Guard::LifetimeFromFirstIntent) {
-            first
-        } else {
-            last
-        };
-        let margin = if self.keeps(Guard::LifetimeLessLimit) {
-            IN_FLIGHT_LIMIT
-        } else {
-            0
-        };
-        !self.keeps(Guard::KeyLifetime) || since <= KEY_LIFETIME - margin
-    }
-
-    /// Whether no call can still be under way, so that `Absent` stays true.
-    fn is_past_limit(&self, external: External) -> bool {
-        let External::Unfinished { first, last, .. } = external else {
-            return false;
-        };
-        let since = if self.keeps(Guard::LimitFromLastCall) {
-            last
-        } else {
-            first
-        };
-        !self.keeps(Guard::AbsentAfterLimit) || since > IN_FLIGHT_LIMIT
-    }
-
-    fn external(state: &State) -> External {
-        state
-            .record
-            .as_ref()
-            .map_or(External::Untouched, |record| record.external)
-    }
-
-    /// Ticks since the intent of the last call, if there was one.
-    pub(crate) fn since_last_call(external: External) -> Option<u8> {
-        match external {
-            External::Untouched => None,
-            External::Unfinished { last, .. }
-            | External::Done { last }
-            | External::Refused { last } => Some(last),
-        }
-    }
-
-    pub(crate) fn look_up(&self, state: &mut State, worker: usize) -> Option<()> {
-        if !self.provider.can_be_asked() {
-            return None;
-        }
-        let (_, attempt, _) = self.running(state, worker)?;
-        if state.ledger.effects[usize::from(self.key(attempt))] > 0 {
-            state.event = Event::Found;
-            Self::go_on(state, worker, Phase::StoreDone);
-            return Some(());
-        }
-        let permitted =
-            self.is_past_limit(Self::external(state)) || !self.keeps(Guard::LimitBeforeLookup);
-        permitted.then(|| Self::go_on(state, worker, Phase::ActOnAbsent))
-    }
-
     /// The attempt can't tell: nothing permits a call and the provider can't be asked or can't say, or the handler's steps
     /// no longer match the recorded ones.
     pub(crate) fn park_attempt(&self, state: &mut State, worker: usize) -> Option<()> {
@@ -321,37 +205,9 @@ impl Protocol {
         state.workers[worker] = Worker::Idle;
         Some(())
     }
+}
 
-    pub(crate) fn send(&self, state: &mut State, worker: usize) -> Option<()> {
-        let (_, _, phase) = self.running(state, worker)?;
-        let Phase::Send { age } = phase else {
-            return None;
-        };
-        if self.is_too_late(age) {
-            return None;
-        }
-        if state.is_unknown() {
-            state.event = Event::SentWhileUnknown;
-        }
-        Self::go_on(
-            state,
-            worker,
-            Phase::Await {
-                age,
-                under_way: true,
-            },
-        );
-        Some(())
-    }
-
-    /// The attempt ends without an outcome, and recovery decides what follows.
-    pub(crate) fn time_out(&self, state: &mut State, worker: usize) -> Option<()> {
-        match self.running(state, worker)? {
-            (_, _, Phase::Send { age }) if !self.is_too_late(age) => None,
-            _ => {
-                self.abandon(state, worker);
-                Some(())
-            }
-        }
-    }
+/// Only a call before its intent has none.
+fn last_call(record: &Record) -> u8 {
+    Protocol::since_last_call(record.external).unwrap_or(0)
 }

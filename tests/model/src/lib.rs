@@ -8,6 +8,7 @@
 
 mod action;
 mod attempt;
+mod call;
 mod guard;
 mod operations;
 pub mod property;

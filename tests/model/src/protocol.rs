@@ -5,7 +5,7 @@ use stateright::{Model, Property};
 use crate::action::{self, Action};
 use crate::guard::{Guard, Guards};
 use crate::property;
-use crate::state::State;
+use crate::state::{Event, State};
 
 /// `in_flight_limit`, in ticks after an intent: its request arrives within it or never.
 pub const IN_FLIGHT_LIMIT: u8 = 1;
@@ -146,7 +146,7 @@ impl Model for Protocol {
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut next = last.clone();
-        next.event = crate::state::Event::None;
+        next.event = Event::None;
         match action {
             Action::Claim(worker) => self.claim(&mut next, worker)?,
             Action::TakeOver(worker) => self.take_over(&mut next, worker)?,
