@@ -53,20 +53,33 @@ fn keeps_every_promise(protocol: Protocol, floor: usize) {
 }
 
 macro_rules! promises {
-    ($($name:ident: $provider:ident, $floor:literal;)*) => {$(
-        #[test]
-        fn $name() {
-            keeps_every_promise(Protocol::at(Provider::$provider).at_full_size(), $floor);
+    ($($name:ident: $provider:ident, $floor:literal, $full_floor:literal;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                keeps_every_promise(Protocol::at(Provider::$provider), $floor);
+            }
+        )*
+
+        mod three_workers {
+            use super::*;
+            $(
+                #[test]
+                #[ignore = "visits millions of states: tests/run --full"]
+                fn $name() {
+                    keeps_every_promise(Protocol::at(Provider::$provider).at_full_size(), $full_floor);
+                }
+            )*
         }
-    )*};
+    };
 }
 
 promises! {
-    every_promise_is_kept_at_a_provider_with_keys: Keys, 800_000;
-    every_promise_is_kept_at_a_provider_that_never_forgets_a_key: LastingKeys, 450_000;
-    every_promise_is_kept_at_a_provider_with_a_lookup: Lookup, 350_000;
-    every_promise_is_kept_at_a_provider_with_keys_and_a_lookup: KeysAndLookup, 1_200_000;
-    every_promise_is_kept_at_a_provider_with_neither: Neither, 100_000;
+    every_promise_is_kept_at_a_provider_with_keys: Keys, 60_000, 800_000;
+    every_promise_is_kept_at_a_provider_that_never_forgets_a_key: LastingKeys, 35_000, 450_000;
+    every_promise_is_kept_at_a_provider_with_a_lookup: Lookup, 35_000, 400_000;
+    every_promise_is_kept_at_a_provider_with_keys_and_a_lookup: KeysAndLookup, 90_000, 1_200_000;
+    every_promise_is_kept_at_a_provider_with_neither: Neither, 15_000, 120_000;
 }
 
 /// A mutant, where it is refuted, and the promise that it breaks.
