@@ -184,7 +184,7 @@ fn a_request_after_the_limit_can_double_where_the_key_is_not_remembered() {
     for provider in Provider::ALL {
         let expected = match provider {
             Provider::Keys | Provider::Lookup | Provider::KeysAndLookup => &also_doubles,
-            // Neither has one call at most, unless an operator's answer permits another.
+            // The one remembers the first call for ever, and at the other there is no second one.
             Provider::LastingKeys | Provider::Neither => &answers_and_order,
         };
         assert_eq!(
