@@ -21,6 +21,7 @@ mod postgres;
 mod sqlite;
 mod types;
 
+pub use operations::OperationStore;
 pub use types::{
     Answer, Claim, Claimed, Completed, EndFailure, ErasedBatch, Record, State, Stored,
     TransactionState,
@@ -30,7 +31,7 @@ use types::{fingerprint, millis};
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
-pub trait Backend: Database + sealed::Sealed {
+pub trait Backend: Database + OperationStore + sealed::Sealed {
     /// Whether one writer at a time is all the engine allows (SQLite).
     const SINGLE_WRITER: bool;
 

@@ -75,9 +75,17 @@ mod alone;
 mod claim;
 mod errors;
 mod migrations;
+mod operations;
 mod retention;
 
 const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys WHERE id = ?");
+
+/// The same, for the key's owner.
+const LOOK_OWNED: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM idem_keys WHERE id = ? AND scope = ?"
+);
 
 const COMPLETE: &str = "\
     UPDATE idem_keys SET state = 1, status = ?, headers = ?, body = ?, sealed = ?, resources = ?, \
@@ -236,7 +244,10 @@ impl Backend for MySql {
         alone::settle(connection, claim, state, answer).await
     }
 
-    const MIGRATIONS: &'static [&'static str] = &[include_str!("mysql/0001_keys.sql")];
+    const MIGRATIONS: &'static [&'static str] = &[
+        include_str!("mysql/0001_keys.sql"),
+        include_str!("mysql/0002_operations.sql"),
+    ];
 
     async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i64> {
         migrations::migrate(connection).await
@@ -262,6 +273,14 @@ impl Backend for MySql {
     ) -> sqlx::Result<ErasedBatch> {
         retention::erase_scope(connection, scope, after, batch).await
     }
+}
+
+/// READ COMMITTED locks the rows that it finds and no gap, which a new key's claim may want; and a row
+/// that an attempt is replacing is skipped by the batch, not waited for. An error leaves the transaction
+/// open: the caller closes the connection.
+async fn begin_read_committed(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+    let statement = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+    Manager::begin(connection, Some(statement.into_sql_str())).await
 }
 
 /// Whether the savepoint of the begin is still there; it goes with its transaction, however that

@@ -17,6 +17,7 @@ use crate::scope::{RecordId, ScopeKey};
 
 mod fused;
 mod migrations;
+mod operations;
 mod retention;
 mod rows;
 mod transaction;
@@ -65,6 +66,13 @@ macro_rules! columns {
 
 /// Any isolation. Own statement, own snapshot.
 const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys r WHERE r.id = $1");
+
+/// The same, for the key's owner.
+const LOOK_OWNED: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM idem_keys r WHERE r.id = $1 AND r.scope = $2"
+);
 
 /// Any isolation. Several records at once.
 const LOOK_TOGETHER: &str = concat!(
@@ -341,7 +349,10 @@ impl Backend for Postgres {
         Ok(stored.map(|expires_at| Stored { expires_at }))
     }
 
-    const MIGRATIONS: &'static [&'static str] = &[include_str!("postgres/0001_keys.sql")];
+    const MIGRATIONS: &'static [&'static str] = &[
+        include_str!("postgres/0001_keys.sql"),
+        include_str!("postgres/0002_operations.sql"),
+    ];
 
     async fn migrate(connection: &mut PgConnection) -> sqlx::Result<i64> {
         migrations::migrate(connection).await

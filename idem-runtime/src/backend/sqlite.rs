@@ -28,6 +28,7 @@ macro_rules! now {
 }
 
 mod migrations;
+mod operations;
 mod retention;
 
 macro_rules! look {
@@ -45,6 +46,9 @@ macro_rules! look {
 }
 
 const LOOK: &str = look!();
+
+/// The same, for the key's owner.
+const LOOK_OWNED: &str = concat!(look!(), " AND scope = ?2");
 
 /// Replaces a record whose retention is over and never any other.
 const INSERT: &str = concat!(
@@ -238,7 +242,10 @@ impl Backend for Sqlite {
         insert(connection, claim, answer, state).await
     }
 
-    const MIGRATIONS: &'static [&'static str] = &[include_str!("sqlite/0001_keys.sql")];
+    const MIGRATIONS: &'static [&'static str] = &[
+        include_str!("sqlite/0001_keys.sql"),
+        include_str!("sqlite/0002_operations.sql"),
+    ];
 
     async fn migrate(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
         migrations::migrate(connection).await
