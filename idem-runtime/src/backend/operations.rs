@@ -16,6 +16,10 @@ use uuid::Uuid;
 use super::{Answer, Claim, Record, State, Stored};
 use crate::scope::{RecordId, ScopeKey};
 
+pub(in crate::backend) mod rows;
+#[cfg(test)]
+mod tests;
+
 /// Which attempt writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence {
@@ -120,6 +124,20 @@ pub struct Unresolved {
     pub(crate) oldest: i64,
 }
 
+impl Unresolved {
+    /// From counts as databases have them, in the order of the fields.
+    pub(in crate::backend) fn from_counts(
+        (due, started, unknown, oldest): (i64, i64, i64, i64),
+    ) -> Self {
+        Self {
+            due: due.unsigned_abs(),
+            started: started.unsigned_abs(),
+            unknown: unknown.unsigned_abs(),
+            oldest: oldest.max(0),
+        }
+    }
+}
+
 /// What an operator did.
 #[derive(Clone, Debug)]
 pub struct AuditRow {
@@ -129,6 +147,21 @@ pub struct AuditRow {
     pub(crate) reason: String,
     /// As JSON.
     pub(crate) detail: Option<String>,
+}
+
+impl AuditRow {
+    /// From columns in the order of the fields.
+    pub(in crate::backend) fn from_columns(
+        (at, actor, action, reason, detail): (i64, String, String, String, Option<String>),
+    ) -> Self {
+        Self {
+            at,
+            actor,
+            action,
+            reason,
+            detail,
+        }
+    }
 }
 
 /// An entry for the audit, with the change that it is about.
