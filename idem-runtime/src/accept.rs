@@ -86,9 +86,6 @@ impl Buffered {
 
 /// How the requests of one kind of handler run.
 pub(crate) trait Mode: Handle {
-    /// Whether an operation outlives its attempt.
-    const RECOVERS: bool;
-
     /// Runs the handler for its key.
     fn attempt(
         attempt: Attempt<Self::Db>,
@@ -104,8 +101,6 @@ pub(crate) trait Mode: Handle {
 }
 
 impl<DB: Backend> Mode for Tx<DB> {
-    const RECOVERS: bool = false;
-
     fn attempt(
         attempt: Attempt<DB>,
         prepare: Prepare<Self>,

@@ -463,6 +463,12 @@ struct Erased<H: Handle, A: Split> {
 
 impl<H: Handle, A: Split> Erased<H, A> {
     fn of<O: Operation<Handle = H, Args = A>>() -> Self {
+        const {
+            assert!(
+                O::KEEPS_INPUTS || !<O::Handle as Handle>::RECOVERS,
+                "`#[idempotent]` must see that this handler has steps: write `&mut Steps<DB, E>`, and no alias of it"
+            );
+        }
         Self {
             spec: &O::SPEC,
             scope: O::scope,

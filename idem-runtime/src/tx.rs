@@ -30,6 +30,10 @@ pub trait Handle: sealed::Sealed + Sized + Send + 'static {
     /// The database.
     type Db: Backend;
 
+    /// Whether an operation outlives its attempt.
+    #[doc(hidden)]
+    const RECOVERS: bool;
+
     /// Runs an authorized request.
     #[doc(hidden)]
     fn run(request: Authorized<Self>) -> impl Future<Output = axum::response::Response> + Send;
@@ -37,6 +41,7 @@ pub trait Handle: sealed::Sealed + Sized + Send + 'static {
 
 impl<DB: Backend> Handle for Tx<DB> {
     type Db = DB;
+    const RECOVERS: bool = false;
 
     async fn run(request: Authorized<Self>) -> axum::response::Response {
         crate::accept::accept(request).await

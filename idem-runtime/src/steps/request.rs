@@ -23,6 +23,7 @@ use crate::tx::Handle;
 
 impl<DB: Backend, E: 'static> Handle for Steps<DB, E> {
     type Db = DB;
+    const RECOVERS: bool = true;
 
     async fn run(request: Authorized<Self>) -> Response {
         crate::accept::accept(request).await
@@ -30,8 +31,6 @@ impl<DB: Backend, E: 'static> Handle for Steps<DB, E> {
 }
 
 impl<DB: Backend, E: 'static> Mode for Steps<DB, E> {
-    const RECOVERS: bool = true;
-
     fn attempt(
         attempt: atomic::Attempt<DB>,
         prepare: Prepare<Self>,
