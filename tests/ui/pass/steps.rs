@@ -50,10 +50,9 @@ async fn send_notices(
     Path(list): Path<u64>,
     Query(options): Query<std::collections::BTreeMap<String, String>>,
     State(gateway): State<External<Gateway>>,
-    limit: Option<Account>,
     account: Account,
 ) -> Result<StatusCode, ApiError> {
-    for turn in 0..list + limit.map_or(0, |limit| limit.0) + account.0 + options.len() as u64 {
+    for turn in 0..list + account.0 + options.len() as u64 {
         steps
             .external("notify", &gateway, turn)
             .at_most_once()
