@@ -192,7 +192,7 @@ async fn by_hand(
     }
     let mut tx = app.pool.begin().await?;
     let order = reserve(&mut tx, &account, &new).await?;
-    let downstream = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, key.as_bytes()).to_string();
+    let downstream = format!("{:x}", Sha256::digest(key.as_bytes()));
     sqlx::query(
         "UPDATE by_hand SET state = 'charging', order_id = $3, downstream = $4, \
            lease_until = now() + interval '30 seconds' WHERE account = $1 AND key = $2 AND state = 'started'",
