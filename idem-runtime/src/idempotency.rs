@@ -109,8 +109,8 @@ impl<DB: Backend> Idempotency<DB> {
         &self.shared.pool
     }
 
-    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_schema`). Several processes may do
-    /// it at once; each migration is applied once.
+    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_operations`, `idem_audit`, `idem_schema`). Several
+    /// processes may do it at once; each migration is applied once.
     ///
     /// It needs the right to create tables. A team that runs its own migrations prints them with
     /// [`Idempotency::schema`] and calls only [`Idempotency::check`].

@@ -21,12 +21,11 @@ mod postgres;
 mod sqlite;
 mod types;
 
-pub use operations::OperationStore;
-pub use types::{
-    Answer, Claim, Claimed, Completed, EndFailure, ErasedBatch, Record, State, Stored,
-    TransactionState,
+pub(crate) use operations::OperationStore;
+pub(crate) use types::{
+    Answer, Claim, Claimed, Completed, Content, EndFailure, ErasedBatch, Record, Standing, State,
+    Stored, TransactionState,
 };
-pub(crate) use types::{Content, Standing};
 use types::{fingerprint, millis};
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or

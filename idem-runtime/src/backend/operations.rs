@@ -17,6 +17,8 @@ use super::{Answer, Claim, Record, State, Stored};
 use crate::scope::{RecordId, ScopeKey};
 
 pub(in crate::backend) mod rows;
+#[cfg(any(feature = "sqlite", feature = "mysql"))]
+pub(in crate::backend) mod several;
 #[cfg(test)]
 mod tests;
 

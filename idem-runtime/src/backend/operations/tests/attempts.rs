@@ -7,7 +7,6 @@ use tokio::task::JoinSet;
 
 use super::super::super::{Standing, State};
 use super::super::{Fence, Filter, OperationRow, Started, Written};
-use super::on_each_database;
 use super::setup::{Engine, LEASE, Place, answer, sample};
 
 on_each_database! {
