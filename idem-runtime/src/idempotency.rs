@@ -109,8 +109,8 @@ impl<DB: Backend> Idempotency<DB> {
         &self.shared.pool
     }
 
-    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_schema`). Several processes may do
-    /// it at once; each migration is applied once.
+    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_operations`, `idem_audit`, `idem_schema`). Several
+    /// processes may do it at once; each migration is applied once.
     ///
     /// It needs the right to create tables. A team that runs its own migrations prints them with
     /// [`Idempotency::schema`] and calls only [`Idempotency::check`].
@@ -256,6 +256,34 @@ impl<DB: Backend> Idempotency<DB> {
                     connection.close_on_drop();
                 }
                 Err(StoreError::TimedOut("the begin of a transaction"))
+            }
+        }
+    }
+
+    /// Begins the transaction of a step. As [`Self::begin`].
+    pub(crate) async fn begin_step(
+        &self,
+        operation_id: Uuid,
+        limit: tokio::time::Instant,
+    ) -> Result<Tx<DB>, StoreError> {
+        let writer = self.writer(limit).await?;
+        let mut connection = self.connection(limit).await?;
+        let mark = crate::digest::hex(&crate::atomic::new_owner());
+        let isolation = self.shared.settings.isolation;
+        let begun = tokio::time::timeout_at(limit, async {
+            let server = self.server(&mut connection).await?;
+            DB::begin_marked(&mut connection, &server, isolation, &mark).await
+        })
+        .await;
+        match begun {
+            Ok(Ok(session)) => Ok(Tx::new(connection, session, writer, operation_id)),
+            Ok(Err(error)) => {
+                connection.close_on_drop();
+                Err(StoreError::Database(error))
+            }
+            Err(_) => {
+                connection.close_on_drop();
+                Err(StoreError::TimedOut("the begin of a step"))
             }
         }
     }

@@ -127,7 +127,7 @@ impl<DB: Backend, E> Steps<DB, E> {
         core.flush().await;
         let mut tx = core.begin().await;
         let outcome = part(&mut tx).await;
-        match core.check(&mut tx).await {
+        match core.check(&mut tx, outcome.is_ok()).await {
             TransactionState::Open => {}
             TransactionState::Ended => {
                 core.roll_back(tx).await;

@@ -161,6 +161,11 @@ impl<DB: Backend> Tx<DB> {
         (&mut self.connection, &mut self.session)
     }
 
+    /// What the transaction's last statement checks of it by itself.
+    pub(crate) fn mark(&self) -> Option<String> {
+        DB::mark(&self.session).map(str::to_owned)
+    }
+
     pub(crate) fn session(&self) -> &DB::Session {
         &self.session
     }

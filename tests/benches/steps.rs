@@ -123,14 +123,12 @@ impl IntoResponse for Failed {
 }
 
 async fn reserve(db: &mut PgConnection, account: &str, new: &NewCharge) -> sqlx::Result<i64> {
-    sqlx::query_scalar(
-        "INSERT INTO orders (account, item, cents) VALUES ($1, $2, $3) RETURNING id",
-    )
-    .bind(account)
-    .bind(&new.item)
-    .bind(new.cents)
-    .fetch_one(db)
-    .await
+    sqlx::query_scalar("INSERT INTO orders (account, item, cents) VALUES ($1, $2, $3) RETURNING id")
+        .bind(account)
+        .bind(&new.item)
+        .bind(new.cents)
+        .fetch_one(db)
+        .await
 }
 
 async fn settle(db: &mut PgConnection, order: i64, charge: &Charge) -> sqlx::Result<()> {
@@ -150,12 +148,16 @@ async fn idem(
     Json(new): Json<NewCharge>,
 ) -> Result<(StatusCode, Json<Charge>), Failed> {
     let order = steps
-        .atomic("reserve", async |tx| Ok(reserve(tx, &account.0, &new).await?))
+        .atomic("reserve", async |tx| {
+            Ok(reserve(tx, &account.0, &new).await?)
+        })
         .await?;
     let charge = steps
         .external("charge", &gateway, new)
         .key_lifetime(Duration::from_secs(24 * 3600))
-        .call(async |gateway, key: &DownstreamKey, input| gateway.charge(&key.to_string(), input).await)
+        .call(async |gateway, key: &DownstreamKey, input| {
+            gateway.charge(&key.to_string(), input).await
+        })
         .await?;
     steps
         .atomic("settle", async |tx| Ok(settle(tx, order, &charge).await?))
@@ -204,7 +206,10 @@ async fn by_hand(
     .execute(&mut *tx)
     .await?;
     tx.commit().await?;
-    let charge = Gateway.charge(&downstream, &new).await.map_err(|_| Failed)?;
+    let charge = Gateway
+        .charge(&downstream, &new)
+        .await
+        .map_err(|_| Failed)?;
     let answer = serde_json::to_vec(&charge).unwrap_or_default();
     let mut tx = app.pool.begin().await?;
     settle(&mut tx, order, &charge).await?;

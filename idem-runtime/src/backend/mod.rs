@@ -21,14 +21,13 @@ mod postgres;
 mod sqlite;
 mod types;
 
-pub use operations::OperationStore;
-pub use types::{
-    Answer, Claim, Claimed, Completed, EndFailure, ErasedBatch, Record, State, Stored,
-    TransactionState,
-};
-pub(crate) use types::{Content, Standing};
+pub(crate) use operations::OperationStore;
 use types::fingerprint;
 pub(crate) use types::millis;
+pub(crate) use types::{
+    Answer, Claim, Claimed, Completed, Content, EndFailure, ErasedBatch, Record, Standing, State,
+    Stored, TransactionState,
+};
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
@@ -104,6 +103,27 @@ pub trait Backend: Database + OperationStore + sealed::Sealed {
         _session: &mut Self::Session,
     ) -> impl Future<Output = sqlx::Result<()>> + Send {
         std::future::ready(Ok(()))
+    }
+
+    /// `begin` and `identify`, in as few messages as the engine lets. `mark` is this transaction's alone: hexadecimal digits.
+    #[doc(hidden)]
+    fn begin_marked(
+        connection: &mut Self::Connection,
+        server: &Self::Server,
+        isolation: Option<Isolation>,
+        _mark: &str,
+    ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send {
+        async move {
+            let mut session = Self::begin(&mut *connection, server, isolation).await?;
+            Self::identify(connection, &mut session).await?;
+            Ok(session)
+        }
+    }
+
+    /// What the last statement of a transaction checks of it by itself, so that nobody has to ask before.
+    #[doc(hidden)]
+    fn mark(_session: &Self::Session) -> Option<&str> {
+        None
     }
 
     /// Takes the key, or says what has it. Whatever the answer, the transaction is still open.

@@ -17,6 +17,8 @@ use super::{Answer, Claim, Record, State, Stored};
 use crate::scope::{RecordId, ScopeKey};
 
 pub(in crate::backend) mod rows;
+#[cfg(any(feature = "sqlite", feature = "mysql"))]
+pub(in crate::backend) mod several;
 #[cfg(test)]
 mod tests;
 
@@ -183,9 +185,11 @@ pub trait OperationStore: Database {
         start: &Start<'_>,
     ) -> impl Future<Output = sqlx::Result<Started>> + Send;
 
-    /// Writes the journal; false: the fence does not hold. One statement, in the transaction that is open, if one is.
+    /// Writes the journal; false: the fence does not hold, or a transaction was begun with this mark and is not the one that is
+    /// open. One statement, in the transaction that is open, if one is.
     fn record(
         connection: &mut Self::Connection,
+        mark: Option<&str>,
         fence: &Fence,
         written: &Written<'_>,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
@@ -197,10 +201,11 @@ pub trait OperationStore: Database {
         lease: Duration,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// Stores the answer, and deletes the operation; `None`: the fence does not hold, and nothing is changed. In the
-    /// transaction that is open: there must be one.
+    /// Stores the answer, and deletes the operation; `None`: the fence or the mark does not hold, and nothing is changed. In
+    /// the transaction that is open: there must be one.
     fn complete_operation(
         connection: &mut Self::Connection,
+        mark: Option<&str>,
         fence: &Fence,
         answer: &Answer<'_>,
     ) -> impl Future<Output = sqlx::Result<Option<Stored>>> + Send;

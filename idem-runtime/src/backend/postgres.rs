@@ -212,6 +212,19 @@ impl Backend for Postgres {
         Ok(())
     }
 
+    async fn begin_marked(
+        connection: &mut PgConnection,
+        _: &Server,
+        isolation: Option<Isolation>,
+        mark: &str,
+    ) -> sqlx::Result<Session> {
+        transaction::begin_marked(connection, isolation, mark).await
+    }
+
+    fn mark(session: &Session) -> Option<&str> {
+        session.mark.as_ref().map(|mark| mark.text.as_str())
+    }
+
     async fn claim(
         connection: &mut PgConnection,
         session: &mut Session,

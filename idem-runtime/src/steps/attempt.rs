@@ -270,27 +270,23 @@ impl<DB: Backend> Attempt<DB> {
             Some(tx) => tx,
             None => {
                 let limit = Instant::now() + settings.store_timeout;
-                let begun = self.idempotency.begin(self.operation_id, limit).await;
+                let begun = self.idempotency.begin_step(self.operation_id, limit).await;
                 begun.map_err(Interrupt::Store)?
             }
         };
         faults::point("complete.before");
+        let mark = tx.mark();
         let (connection, _) = tx.parts();
-        let completed = timeout(
-            COMMIT,
-            DB::complete_operation(connection, &self.fence, &answer),
-        )
-        .await;
-        let stored = match completed {
+        let completed = DB::complete_operation(connection, mark.as_deref(), &self.fence, &answer);
+        let stored = match timeout(COMMIT, completed).await {
             Ok(Ok(Some(stored))) => stored,
             Ok(Ok(None)) => {
-                tx.roll_back().await;
-                return Err(Interrupt::LostLease);
+                let why = core::ended(tx, None).await;
+                return Err(why.unwrap_or(Interrupt::LostLease));
             }
             Ok(Err(error)) => {
-                tx.doubt();
-                tx.roll_back().await;
-                return Err(core::interrupt(error));
+                let fault = core::interrupt(error);
+                return Err(core::ended(tx, Some(&fault)).await.unwrap_or(fault));
             }
             Err(_) => {
                 tx.abandon();

@@ -202,19 +202,8 @@ impl<DB: Backend> Core<DB> {
     /// Begins the transaction of an atomic step.
     pub(crate) async fn begin(&mut self) -> Tx<DB> {
         let limit = Instant::now() + self.idempotency.shared.settings.store_timeout;
-        let begun = async {
-            faults::point("step.begin");
-            let mut tx = self.idempotency.begin(self.operation_id, limit).await?;
-            let (connection, session) = tx.parts();
-            let identified = timeout(COMMIT, DB::identify(connection, session)).await;
-            match identified.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
-                Ok(()) => Ok(tx),
-                Err(error) => {
-                    tx.abandon();
-                    Err(StoreError::Database(error))
-                }
-            }
-        };
+        faults::point("step.begin");
+        let begun = self.idempotency.begin_step(self.operation_id, limit);
         match guard::unwatched(begun).await {
             Ok(tx) => {
                 self.progress.open.store(true, Ordering::SeqCst);
@@ -224,10 +213,14 @@ impl<DB: Backend> Core<DB> {
         }
     }
 
-    /// Looks whether a step's transaction is still the one that was begun, at the end of its body.
-    pub(crate) async fn check(&mut self, tx: &mut Tx<DB>) -> TransactionState {
-        if tx.is_poisoned() {
+    /// Looks whether a step's transaction is still the one that was begun, at the end of its body. Where the record of the step
+    /// finds out by itself, a body that `succeeded` is not asked after.
+    pub(crate) async fn check(&mut self, tx: &mut Tx<DB>, succeeded: bool) -> TransactionState {
+        if tx.is_poisoned() || (succeeded && tx.is_nested()) {
             return TransactionState::RolledBack;
+        }
+        if succeeded && tx.mark().is_some() {
+            return TransactionState::Open;
         }
         match timeout(CLEAN_UP, tx.state(None)).await {
             Ok(Ok(TransactionState::Open)) if tx.is_nested() => TransactionState::RolledBack,
@@ -312,18 +305,20 @@ async fn write_in<DB: Backend>(
     fence: &Fence,
     written: &Written<'_>,
 ) -> Result<bool, Interrupt> {
+    let mark = tx.mark();
     let (connection, _) = tx.parts();
-    let recorded = timeout(COMMIT, DB::record(connection, fence, written)).await;
-    match recorded {
+    let record = DB::record(connection, mark.as_deref(), fence, written);
+    match timeout(COMMIT, record).await {
         Ok(Ok(true)) => {}
         Ok(Ok(false)) => {
-            tx.roll_back().await;
-            return Ok(false);
+            return match ended(tx, None).await {
+                Some(why) => Err(why),
+                None => Ok(false),
+            };
         }
         Ok(Err(error)) => {
-            tx.doubt();
-            tx.roll_back().await;
-            return Err(interrupt(error));
+            let fault = interrupt(error);
+            return Err(ended(tx, Some(&fault)).await.unwrap_or(fault));
         }
         Err(_) => {
             tx.abandon();
@@ -345,6 +340,30 @@ async fn write_in<DB: Backend>(
     }
 }
 
+/// Rolls a step's transaction back, and says what its body did to it, if it did: that is why the step's last statement found
+/// no row, or failed.
+pub(crate) async fn ended<DB: Backend>(
+    mut tx: Tx<DB>,
+    fault: Option<&Interrupt>,
+) -> Option<Interrupt> {
+    let state = timeout(CLEAN_UP, tx.state(None)).await;
+    // Nobody knows what else on this connection would fail.
+    if matches!(fault, Some(Interrupt::Store(_))) || !matches!(state, Ok(Ok(_))) {
+        tx.doubt();
+    }
+    tx.roll_back().await;
+    match state {
+        Ok(Ok(TransactionState::Ended)) => Some(Interrupt::Unknown(
+            "a step ended its transaction itself: what it wrote may be durable, and is not recorded".to_owned(),
+        )),
+        Ok(Ok(TransactionState::RolledBack)) => Some(Interrupt::Fault(
+            Code::TransactionAborted,
+            "a step's transaction was rolled back under it".to_owned(),
+        )),
+        _ => None,
+    }
+}
+
 /// Writes the journal by itself.
 async fn write_alone<DB: Backend>(
     idempotency: &Idempotency<DB>,
@@ -354,7 +373,7 @@ async fn write_alone<DB: Backend>(
     let limit = Instant::now() + idempotency.shared.settings.store_timeout;
     let mut alone = idempotency.alone(limit).await.map_err(Interrupt::Store)?;
     let recorded = alone.run(limit, async |connection: &mut DB::Connection| {
-        DB::record(connection, fence, written).await
+        DB::record(connection, None, fence, written).await
     });
     // Whether it took place is not known after an error.
     recorded.await.map_err(|_| Interrupt::Again)

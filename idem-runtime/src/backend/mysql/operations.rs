@@ -11,12 +11,13 @@ use sqlx::{MySql, QueryBuilder, Row};
 
 use super::super::operations::{
     Audit, AuditRow, Fence, Filter, OperationRow, OperationStore, Start, Started, Unresolved,
-    Written, rows,
+    Written, rows, several,
 };
 use super::super::{Answer, Claim, Record, State, Stored, millis};
-use super::{Flavour, Query, begin_read_committed, claim, lock_not_won, number, record, text};
+use super::{Query, begin_read_committed, record, text};
 use crate::scope::{RecordId, ScopeKey};
 
+mod start;
 mod statements;
 
 use statements::*;
@@ -28,12 +29,13 @@ impl OperationStore for MySql {
         start: &Start<'_>,
     ) -> sqlx::Result<Started> {
         begin_read_committed(connection).await?;
-        let started = insert(connection, claim, start).await;
-        rows::end::<MySql, _>(connection, started).await
+        let started = start::insert(connection, claim, start).await;
+        several::end::<MySql, _>(connection, started).await
     }
 
     async fn record(
         connection: &mut MySqlConnection,
+        _: Option<&str>,
         fence: &Fence,
         written: &Written<'_>,
     ) -> sqlx::Result<bool> {
@@ -55,6 +57,7 @@ impl OperationStore for MySql {
 
     async fn complete_operation(
         connection: &mut MySqlConnection,
+        _: Option<&str>,
         fence: &Fence,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Option<Stored>> {
@@ -131,7 +134,7 @@ impl OperationStore for MySql {
         }
         begin_read_committed(connection).await?;
         let taken = take(connection, operations, owner, lease, batch).await;
-        rows::end::<MySql, _>(connection, taken).await
+        several::end::<MySql, _>(connection, taken).await
     }
 
     async fn orphans(
@@ -242,7 +245,7 @@ impl OperationStore for MySql {
             ],
         )
         .await;
-        rows::end::<MySql, _>(connection, decided).await
+        several::end::<MySql, _>(connection, decided).await
     }
 
     async fn audit(connection: &mut MySqlConnection, id: &RecordId) -> sqlx::Result<Vec<AuditRow>> {
@@ -264,54 +267,6 @@ impl OperationStore for MySql {
             })
             .collect())
     }
-}
-
-async fn insert(
-    connection: &mut MySqlConnection,
-    claim: &Claim<'_>,
-    start: &Start<'_>,
-) -> sqlx::Result<Started> {
-    let claimed = match claim::insert(&mut *connection, Flavour::MariaDb, claim).await {
-        // ER_PARSE_ERROR: this is MySQL, which learns of nothing but the text.
-        Err(error) if number(&error) == Some(1064) => {
-            claim::insert(&mut *connection, Flavour::MySql, claim).await
-        }
-        claimed => claimed,
-    };
-    let row = match claimed {
-        Err(error) if lock_not_won(&error) => return Ok(Started::InFlight),
-        claimed => claimed?,
-    };
-    let held = record(&row)?;
-    if held.owner != claim.owner || held.state != State::Started {
-        return Ok(Started::Held(held));
-    }
-    let (attempt, now): (i32, i64) = (row.try_get("attempt")?, row.try_get("now_ms")?);
-    let begun = sqlx::query(START_OPERATION)
-        .bind(claim.scope.as_str().as_bytes())
-        .bind(claim.operation.as_bytes())
-        .bind(start.operation_id.as_bytes().as_slice())
-        .bind(start.definition)
-        .bind(claim.owner.as_slice())
-        .bind(start.inputs)
-        .bind(start.sealed)
-        .bind(now)
-        .bind(now)
-        .bind(now.saturating_add(millis(start.lease)));
-    match on(begun, claim.id).execute(&mut *connection).await {
-        // This very request began it before, and did not hear of it.
-        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
-            return Ok(Started::Held(held));
-        }
-        begun => begun?,
-    };
-    let took_over = attempt > 1;
-    if took_over {
-        on(sqlx::query(CLEAR_KEY), claim.id)
-            .execute(connection)
-            .await?;
-    }
-    Ok(Started::Won { took_over, now })
 }
 
 async fn take(
@@ -355,7 +310,7 @@ async fn with_key(
 ) -> sqlx::Result<bool> {
     begin_read_committed(connection).await?;
     let done = all(connection, [operation, key]).await;
-    rows::end::<MySql, _>(connection, done).await
+    several::end::<MySql, _>(connection, done).await
 }
 
 /// One write after the other, as long as they find their rows.

@@ -1,12 +1,8 @@
 //! Rows of `idem_operations` as they are read, whatever the database.
 
-use std::time::Duration;
-
-use sqlx::{ColumnIndex, Database, Decode, Row, Type};
-use sqlx_core::transaction::TransactionManager;
+use sqlx::{ColumnIndex, Decode, Row, Type};
 use uuid::Uuid;
 
-use super::super::millis;
 use super::OperationRow;
 use crate::scope::RecordId;
 
@@ -49,37 +45,4 @@ where
 
 fn malformed(what: &str) -> sqlx::Error {
     sqlx::Error::Decode(format!("a stored {what} has another length than it should").into())
-}
-
-impl OperationRow {
-    /// The row after a take-over at the moment at which it was read, where the update answers no rows.
-    #[cfg(any(feature = "sqlite", feature = "mysql"))]
-    pub(in crate::backend) fn taken_over(self, owner: [u8; 16], lease: Duration) -> OperationRow {
-        OperationRow {
-            attempt: self.attempt.saturating_add(1),
-            tries: self.tries.saturating_add(1),
-            owner,
-            due_at: Some(self.now.saturating_add(millis(lease))),
-            ..self
-        }
-    }
-}
-
-/// Commits a transaction whose statements all succeeded, and rolls back any other.
-#[cfg(any(feature = "sqlite", feature = "mysql"))]
-pub(in crate::backend) async fn end<DB: Database, T>(
-    connection: &mut DB::Connection,
-    outcome: sqlx::Result<T>,
-) -> sqlx::Result<T> {
-    match outcome {
-        Ok(value) => {
-            DB::TransactionManager::commit(connection).await?;
-            Ok(value)
-        }
-        Err(error) => {
-            // The first error says more; a connection that can't roll back is closed by whoever has it.
-            let _ = DB::TransactionManager::rollback(connection).await;
-            Err(error)
-        }
-    }
 }

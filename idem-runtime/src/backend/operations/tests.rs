@@ -1,9 +1,6 @@
 //! The contract of the store, on each database.
 
-mod attempts;
-mod operators;
-mod setup;
-mod take_over;
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 /// Runs cases on the databases that are compiled in.
 macro_rules! on_each_database {
@@ -15,7 +12,7 @@ macro_rules! on_each_database {
     (@ $database:ty; $($case:ident,)+) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $case() {
-            use super::super::setup::Engine;
+            use crate::backend::operations::tests::setup::Engine;
             if let Some(place) = <$database as Engine>::create().await {
                 super::$case(&place).await;
             }
@@ -33,4 +30,9 @@ macro_rules! on_each_server {
     };
 }
 
-use {on_each_database, on_each_server};
+mod attempts;
+#[cfg(feature = "mysql")]
+mod clock;
+mod operators;
+mod setup;
+mod take_over;

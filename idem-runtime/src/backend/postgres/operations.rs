@@ -57,13 +57,15 @@ impl OperationStore for Postgres {
 
     async fn record(
         connection: &mut PgConnection,
+        mark: Option<&str>,
         fence: &Fence,
         written: &Written<'_>,
     ) -> sqlx::Result<bool> {
         let query = fenced(RECORD, fence)
             .bind(written.journal)
             .bind(written.sealed)
-            .bind(millis(written.lease));
+            .bind(millis(written.lease))
+            .bind(mark);
         changes(connection, query).await
     }
 
@@ -77,6 +79,7 @@ impl OperationStore for Postgres {
 
     async fn complete_operation(
         connection: &mut PgConnection,
+        mark: Option<&str>,
         fence: &Fence,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Option<Stored>> {
@@ -89,6 +92,7 @@ impl OperationStore for Postgres {
             .bind(answer.resources)
             .bind(answer.ttl_millis())
             .bind(answer.retention_millis())
+            .bind(mark)
             .fetch_optional(connection)
             .await?;
         stored

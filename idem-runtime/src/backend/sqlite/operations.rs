@@ -9,7 +9,7 @@ use sqlx_core::transaction::TransactionManager;
 
 use super::super::operations::{
     Audit, AuditRow, Fence, Filter, OperationRow, OperationStore, Start, Started, Unresolved,
-    Written, rows,
+    Written, rows, several,
 };
 use super::super::{Answer, Backend, Claim, Record, State, Stored, millis};
 use super::{Manager, record};
@@ -29,11 +29,12 @@ impl OperationStore for Sqlite {
     ) -> sqlx::Result<Started> {
         begin(connection).await?;
         let started = insert(connection, claim, start).await;
-        rows::end::<Sqlite, _>(connection, started).await
+        several::end::<Sqlite, _>(connection, started).await
     }
 
     async fn record(
         connection: &mut SqliteConnection,
+        _: Option<&str>,
         fence: &Fence,
         written: &Written<'_>,
     ) -> sqlx::Result<bool> {
@@ -54,6 +55,7 @@ impl OperationStore for Sqlite {
 
     async fn complete_operation(
         connection: &mut SqliteConnection,
+        _: Option<&str>,
         fence: &Fence,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Option<Stored>> {
@@ -123,7 +125,7 @@ impl OperationStore for Sqlite {
         }
         begin(connection).await?;
         let taken = take(connection, operations, owner, lease, batch).await;
-        rows::end::<Sqlite, _>(connection, taken).await
+        several::end::<Sqlite, _>(connection, taken).await
     }
 
     async fn orphans(
@@ -219,7 +221,7 @@ impl OperationStore for Sqlite {
             .bind(audit.detail);
         begin(connection).await?;
         let decided = all(connection, [decide, note, set_state(id, State::Started)]).await;
-        rows::end::<Sqlite, _>(connection, decided).await
+        several::end::<Sqlite, _>(connection, decided).await
     }
 
     async fn audit(
@@ -309,7 +311,7 @@ async fn with_key(
 ) -> sqlx::Result<bool> {
     begin(connection).await?;
     let done = all(connection, [operation, key]).await;
-    rows::end::<Sqlite, _>(connection, done).await
+    several::end::<Sqlite, _>(connection, done).await
 }
 
 /// One write after the other, as long as they find their rows.

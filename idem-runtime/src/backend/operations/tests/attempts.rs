@@ -7,7 +7,6 @@ use tokio::task::JoinSet;
 
 use super::super::super::{Standing, State};
 use super::super::{Fence, Filter, OperationRow, Started, Written};
-use super::on_each_database;
 use super::setup::{Engine, LEASE, Place, answer, sample};
 
 on_each_database! {
@@ -165,7 +164,7 @@ async fn a_written_row_is_read_as_it_was_written<DB: Engine>(place: &Place<DB>) 
         ))
         .await;
     assert!(
-        DB::record(&mut *connection, &wanted.fence(), &WRITTEN)
+        DB::record(&mut *connection, None, &wanted.fence(), &WRITTEN)
             .await
             .unwrap()
     );
@@ -240,7 +239,7 @@ async fn completion_stores_the_answer_and_ends_the_operation<DB: Engine>(place: 
         owner: [8; 16],
     };
     assert!(
-        DB::record(&mut *connection, &fence, &WRITTEN)
+        DB::record(&mut *connection, None, &fence, &WRITTEN)
             .await
             .unwrap()
     );
@@ -280,7 +279,7 @@ async fn a_completion_that_is_rolled_back_leaves_the_operation<DB: Engine>(place
     let before = everything(place).await;
     let mut connection = place.connection().await;
     Manager::<DB>::begin(&mut *connection, None).await.unwrap();
-    let stored = DB::complete_operation(&mut *connection, &fence, &answer(Some(LEASE)))
+    let stored = DB::complete_operation(&mut *connection, None, &fence, &answer(Some(LEASE)))
         .await
         .unwrap();
     assert!(stored.is_some());
@@ -293,7 +292,7 @@ async fn only_an_operation_without_a_journal_is_released<DB: Engine>(place: &Pla
     let fence = place.begin(&kept, LEASE).await;
     let mut connection = place.connection().await;
     assert!(
-        DB::record(&mut *connection, &fence, &WRITTEN)
+        DB::record(&mut *connection, None, &fence, &WRITTEN)
             .await
             .unwrap()
     );
@@ -328,7 +327,11 @@ async fn what_is_begun_by_another_connection_is_held_at_once<DB: Engine>(place: 
 /// Each of the writes that a fence guards.
 async fn refuses<DB: Engine>(place: &Place<DB>, fence: &Fence) {
     let mut connection = place.connection().await;
-    assert!(!DB::record(&mut *connection, fence, &WRITTEN).await.unwrap());
+    assert!(
+        !DB::record(&mut *connection, None, fence, &WRITTEN)
+            .await
+            .unwrap()
+    );
     assert!(!DB::renew(&mut *connection, fence, LEASE * 2).await.unwrap());
     assert!(
         !DB::park(&mut *connection, fence, "another why")
@@ -342,7 +345,7 @@ async fn refuses<DB: Engine>(place: &Place<DB>, fence: &Fence) {
             .unwrap()
     );
     Manager::<DB>::begin(&mut *connection, None).await.unwrap();
-    let stored = DB::complete_operation(&mut *connection, fence, &answer(None))
+    let stored = DB::complete_operation(&mut *connection, None, fence, &answer(None))
         .await
         .unwrap();
     assert!(stored.is_none(), "{stored:?}");
@@ -356,7 +359,7 @@ pub(super) async fn complete<DB: Engine>(
 ) -> Option<i64> {
     let mut connection = place.connection().await;
     Manager::<DB>::begin(&mut *connection, None).await.unwrap();
-    let stored = DB::complete_operation(&mut *connection, fence, &answer(ttl))
+    let stored = DB::complete_operation(&mut *connection, None, fence, &answer(ttl))
         .await
         .unwrap()
         .expect("the fence holds");

@@ -8,7 +8,6 @@ use tokio::task::JoinSet;
 
 use super::super::{Fence, OperationRow, Written};
 use super::setup::{Engine, LEASE, Place, Sample, bytes, sample};
-use super::{on_each_database, on_each_server};
 
 on_each_database! {
     only_due_operations_are_taken_over_the_longest_due_first,
@@ -20,7 +19,6 @@ on_each_database! {
 }
 
 mod locked {
-    pub(super) use super::what_another_transaction_has_locked_is_skipped;
     use super::*;
     on_each_server! { what_another_transaction_has_locked_is_skipped, }
 }
@@ -138,7 +136,7 @@ async fn what_another_transaction_has_locked_is_skipped<DB: Engine>(place: &Plac
         lease: Duration::ZERO,
     };
     assert!(
-        DB::record(&mut *connection, &locked.fence(), &written)
+        DB::record(&mut *connection, None, &locked.fence(), &written)
             .await
             .unwrap()
     );

@@ -33,6 +33,19 @@ macro_rules! fence {
     };
 }
 
+/// This is the transaction that was begun with the mark, if one was.
+macro_rules! marked {
+    ($mark:literal) => {
+        concat!(
+            " AND (",
+            $mark,
+            "::text IS NULL OR current_setting('idem.claim', true) = ",
+            $mark,
+            ")"
+        )
+    };
+}
+
 /// Replaces a record whose retention is over and never any other. An insert of the same key that another transaction has
 /// not committed yet is waited for.
 pub(super) const START: &str = concat!(
@@ -66,7 +79,8 @@ pub(super) const START: &str = concat!(
 pub(super) const RECORD: &str = concat!(
     "UPDATE idem_operations SET journal = $4, journal_sealed = $5, recorded_at = clock_timestamp(), \
         due_at = clock_timestamp() + $6 * interval '1 millisecond'",
-    fence!()
+    fence!(),
+    marked!("$7")
 );
 
 pub(super) const RENEW: &str = concat!(
@@ -84,6 +98,7 @@ pub(super) const HAND_OVER: &str = concat!(
 pub(super) const COMPLETE: &str = concat!(
     "WITH ended AS (DELETE FROM idem_operations",
     fence!(),
+    marked!("$11"),
     " RETURNING id, owner) \
      UPDATE idem_keys k SET state = 1, owner = ended.owner, status = $4, headers = $5, body = $6, \
         sealed = $7, resources = $8, completed_at = statement_timestamp(), \
