@@ -7,20 +7,20 @@
 //!
 //! # The canonical form
 //!
-//! A value's encoding says where it ends, so a sequence of values can be read back in one way only:
+//! A sequence of values can be read back in one way only, since no byte of a text is a tag:
 //!
 //! | value | encoding |
 //! |---|---|
 //! | `null`, `false`, `true` | a tag |
-//! | number | its plain spelling, brief as it can be; if that is long: decimal exponent, significant digits |
-//! | string | length, then the decoded text in UTF-8 |
+//! | number | a tag, its plain spelling, brief as it can be; if that is long: significant digits, `e`, decimal exponent |
+//! | string | a tag, the text in UTF-8, in which `\"`, `\\`, `\b`, `\f`, `\n`, `\r` and `\t` stay escaped |
 //! | array | a tag, the elements, a closing tag |
-//! | object | a tag, its leaves, then its shape |
+//! | object | a tag, its leaves, its shape; as an array's element of the same shape as the object before it: another tag, its leaves |
+//! | shape | a tag, each name behind a tag, a closing tag |
 //! | ignored element | a tag |
 //!
-//! An object's *shape* is its names, sorted by their bytes, with the shapes of the objects that are their values; its
-//! *leaves* are the other values, in the same order. In place of the shape of an array's element stands a tag if it is that
-//! of the object before it in the array, so that a list of a hundred records hashes their names once.
+//! An object's *shape* is its names, sorted by the bytes of their text, each with the shape of its value if that is an
+//! object; its *leaves* are the other values, in the same order. So a list of a hundred records hashes their names once.
 
 mod block;
 mod buffer;
@@ -31,10 +31,10 @@ mod number;
 mod pointer;
 mod scalar;
 mod scan;
+mod tag;
 mod template;
 mod text;
 mod utf8;
-mod values;
 
 pub(super) use pointer::Pointers;
 pub(super) use scan::scan;

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-const CAPACITY: usize = 4096;
+const CAPACITY: usize = 1024;
 /// Short pieces are copied as one block of this size, whatever their length, which spares a call to `memcpy`.
 const BLOCK: usize = 32;
 

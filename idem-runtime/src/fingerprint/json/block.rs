@@ -36,11 +36,6 @@ impl Block {
     }
 
     #[inline(always)]
-    pub(super) fn bytes(self) -> [u8; 16] {
-        self.0.to_le_bytes()
-    }
-
-    #[inline(always)]
     fn halves(self) -> (u64, u64) {
         (self.0 as u64, (self.0 >> 64) as u64)
     }
@@ -64,16 +59,37 @@ impl Block {
         })
     }
 
+    #[inline(always)]
+    pub(super) fn first_byte(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// The index of the first quote, backslash or control character behind a quote that comes first.
+    #[inline(always)]
+    pub(super) fn quoted(self) -> usize {
+        // Nothing stops at 0xff, nor does it borrow.
+        Block(self.0 | 0xff).stop()
+    }
+
+    /// Whether a text of fewer than eight bytes comes first.
+    #[inline(always)]
+    pub(super) fn begins<const LENGTH: usize>(self, text: &[u8; LENGTH]) -> bool {
+        let mut word = [0; 8];
+        word[..LENGTH].copy_from_slice(text);
+        let others = 64 - 8 * LENGTH;
+        (self.0 as u64) << others == u64::from_le_bytes(word) << others
+    }
+
     /// How many decimal digits come first.
     #[inline(always)]
     pub(super) fn digits(self) -> usize {
         self.first(no_digits)
     }
 
-    /// The length of the number that comes first, if it is shorter than half a block and spelt as briefly as it can be
-    /// without an exponent; `None` says nothing.
+    /// The number that comes first, if it is shorter than half a block and has no exponent: the length of its briefest
+    /// spelling, which it begins with, and its own; `None` says nothing.
     #[inline(always)]
-    pub(super) fn plain_number(self) -> Option<usize> {
+    pub(super) fn plain_number(self) -> Option<(usize, usize)> {
         let word = self.0 as u64;
         let byte = |at: u32| (word >> (8 * at)) as u8;
         let others = no_digits(word);
@@ -81,18 +97,23 @@ impl Block {
             return None;
         }
         let integer_end = others.trailing_zeros() >> 3;
-        let mut end = integer_end;
+        let (mut brief, mut end) = (integer_end, integer_end);
         if byte(integer_end) == b'.' {
             // A point carries nothing into the next byte, so the second mark is exact, too.
             let others = others & (others - 1);
             end = others.trailing_zeros() >> 3;
-            if others == 0 || end == integer_end + 1 || byte(end - 1) == b'0' {
+            if others == 0 || end == integer_end + 1 {
                 return None;
             }
+            brief = end;
+            while byte(brief - 1) == b'0' {
+                brief -= 1;
+            }
+            brief -= u32::from(brief == integer_end + 1);
         }
         let is_plain =
             integer_end > 0 && (byte(0) != b'0' || integer_end == 1) && byte(end) | 0x20 != b'e';
-        is_plain.then_some(end as usize)
+        is_plain.then_some((brief as usize, end as usize))
     }
 
     /// How many spaces come first.
@@ -171,7 +192,7 @@ mod tests {
         let block = Block::at(bytes, 0);
         let first =
             |test: &dyn Fn(u8) -> bool| bytes.iter().position(|byte| test(*byte)).unwrap_or(16);
-        assert_eq!(block.bytes(), *bytes);
+        assert_eq!(block.0.to_le_bytes(), *bytes);
         assert_eq!(
             block.stop(),
             first(&|byte| byte < 0x20 || byte == b'"' || byte == b'\\'),
@@ -183,15 +204,62 @@ mod tests {
             "{bytes:?}"
         );
         assert_eq!(block.spaces(), first(&|byte| byte != b' '), "{bytes:?}");
+        let mut quoted = *bytes;
+        quoted[0] = b'"';
+        let stop = quoted[1..]
+            .iter()
+            .position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\');
+        assert_eq!(
+            Block::at(&quoted, 0).quoted(),
+            stop.map_or(16, |stop| stop + 1),
+            "{quoted:?}"
+        );
+    }
+
+    #[test]
+    fn a_plain_number_is_shortened_and_any_other_left_alone() {
+        for (text, expected) in [
+            ("0,", Some((1, 1))),
+            ("17}", Some((2, 2))),
+            ("1000000]", Some((7, 7))),
+            ("3.25 ", Some((4, 4))),
+            ("12.50,", Some((4, 5))),
+            ("10.00,", Some((2, 5))),
+            ("0.0", Some((1, 3))),
+            ("0.00001", Some((7, 7))),
+            ("", None),
+            ("-1", None),
+            ("01", None),
+            (".5", None),
+            ("1.", None),
+            ("1.,", None),
+            ("1e2", None),
+            ("1.50E2", None),
+            ("12345678", None),
+            ("1.234567", None),
+        ] {
+            assert_eq!(
+                Block::at(text.as_bytes(), 0).plain_number(),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_word_begins_a_block_as_far_as_it_goes() {
+        assert!(Block::at(b"falsely", 0).begins(b"false"));
+        assert!(!Block::at(b"fals", 0).begins(b"false"));
+        assert!(!Block::at(b"nulL", 0).begins(b"null"));
     }
 
     #[test]
     fn behind_the_end_there_are_nuls() {
         assert_eq!(
-            Block::at(b"abc", 1).bytes(),
+            Block::at(b"abc", 1).0.to_le_bytes(),
             *b"bc\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
         );
-        assert_eq!(Block::at(b"abc", 7).bytes(), [0; 16]);
+        assert_eq!(Block::at(b"abc", 7).0, 0);
         let other = Block::at(b"abce", 0);
         assert!(Block::at(b"abcd", 0).begins_with(&other.beginning(3)));
         assert!(!Block::at(b"abcd", 0).begins_with(&other.beginning(4)));

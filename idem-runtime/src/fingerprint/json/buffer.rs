@@ -1,7 +1,5 @@
 //! A growing buffer that short pieces are written to a block at a time, whatever their length.
 
-use super::block::Block;
-
 /// Longer pieces are copied byte by byte, as far as the buffer is concerned.
 const SHORT: usize = 32;
 
@@ -62,22 +60,28 @@ impl Buffer {
         }
     }
 
-    /// A byte and the first `count` bytes of a block.
+    /// A tag and `length` bytes of `source`, which is passed whole because a short piece is read a block at a time.
     #[inline(always)]
-    pub(super) fn byte_and_block(&mut self, byte: u8, block: Block, count: usize) {
+    pub(super) fn tagged(&mut self, tag: u8, source: &[u8], start: usize, length: usize) {
+        let from = source.get(start..).and_then(<[u8]>::first_chunk::<SHORT>);
         let room = self.bytes.get_mut(self.length..);
-        match room.and_then(<[u8]>::first_chunk_mut::<{ 1 + Block::SIZE }>) {
-            // Not put together first: what was written in pieces is slow to read as one.
-            Some(room) => {
-                room[0] = byte;
-                room[1..].copy_from_slice(&block.bytes());
-                self.length += 1 + count;
+        match (
+            from,
+            room.and_then(<[u8]>::first_chunk_mut::<{ 1 + SHORT }>),
+        ) {
+            (Some(from), Some(room)) if length <= SHORT => {
+                room[0] = tag;
+                room[1..].copy_from_slice(from);
+                self.length += 1 + length;
             }
-            None => {
-                self.byte(byte);
-                self.last_beginning(&block.bytes(), count);
-            }
+            _ => self.long_tagged(tag, &source[start..start + length]),
         }
+    }
+
+    #[inline(never)]
+    fn long_tagged(&mut self, tag: u8, bytes: &[u8]) {
+        self.byte(tag);
+        self.bytes(bytes);
     }
 
     #[cold]
@@ -96,50 +100,9 @@ impl Buffer {
         }
     }
 
-    /// `source[start..end]` for each of several pieces.
-    #[inline(always)]
-    pub(super) fn pieces(&mut self, source: &[u8], pieces: impl Iterator<Item = (usize, usize)>) {
-        let (mut rest, mut length) = (&mut self.bytes[..], self.length);
-        for (start, end) in pieces {
-            let from = source.get(start..).and_then(<[u8]>::first_chunk::<SHORT>);
-            let to = rest.get_mut(length..).and_then(<[u8]>::first_chunk_mut);
-            match (from, to) {
-                (Some(from), Some(to)) if end - start <= SHORT => {
-                    *to = *from;
-                    length += end - start;
-                }
-                _ => {
-                    self.length = length;
-                    self.bytes(&source[start..end]);
-                    (rest, length) = (&mut self.bytes[..], self.length);
-                }
-            }
-        }
-        self.length = length;
-    }
-
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.make_room(bytes.len());
         self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
-        self.length += bytes.len();
-    }
-
-    /// Seven bits a byte, as in [`Sink::number`](crate::fingerprint::sink::Sink::number).
-    #[inline(always)]
-    pub(super) fn number(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.byte(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.byte(number as u8);
-    }
-
-    /// Makes a gap of four bytes that were not written yet.
-    #[cold]
-    pub(super) fn insert(&mut self, at: usize, bytes: [u8; 4]) {
-        self.make_room(bytes.len());
-        self.bytes.copy_within(at..self.length, at + bytes.len());
-        self.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
         self.length += bytes.len();
     }
 

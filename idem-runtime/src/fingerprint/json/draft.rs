@@ -7,7 +7,7 @@
 use super::{
     buffer::Buffer,
     members::{Members, Sorted},
-    values::tag,
+    tag,
 };
 use crate::fingerprint::sink::Sink;
 
@@ -41,14 +41,14 @@ pub(in super::super) struct Draft {
 impl Draft {
     /// Room for what a body of this length usually comes to.
     pub(super) fn for_body(length: usize) -> Draft {
-        let leaves = 16 + length / 64;
+        let leaves = 16 + length / 256;
         Draft {
             values: Buffer::with_room(64 + length),
             leaves: Vec::with_capacity(leaves),
             sequence: Vec::with_capacity(leaves),
             shapes: Buffer::with_room(64 + length / 16),
-            spare: Buffer::with_room(64 + length / 16),
-            spare_sequence: Vec::with_capacity(leaves),
+            spare: Buffer::with_room(0),
+            spare_sequence: Vec::new(),
         }
     }
 
@@ -81,45 +81,38 @@ impl Draft {
 
     /// Ends the object that begins at a mark: its shape takes the place of those in it, and its leaves are sorted.
     pub(super) fn close_object(&mut self, from: Mark, members: &Members<'_>, sorted: &Sorted<'_>) {
-        let end = self.mark();
-        if end.shape == from.shape {
-            self.shapes.number(sorted.order.len() as u64);
-            for place in sorted.order {
-                let (source, start, end) = members.text(&sorted.members[place.index as usize]);
-                self.shapes.number((end - start) as u64 * 2);
-                self.shapes.piece(source, start, end);
-            }
-        } else {
-            self.close_nested(from, members, sorted);
+        if self.mark().shape != from.shape {
+            return self.close_nested(from, members, sorted);
         }
-        if sorted.is_as_written {
-            return;
-        }
-        self.spare_sequence.clear();
+        self.sequence.truncate(from.leaf as usize);
+        self.shapes.byte(tag::SHAPE);
         for place in sorted.order {
+            let member = &sorted.members[place.index as usize];
+            members.write_name(member, &mut self.shapes);
+            self.sequence.push(member.leaf);
+        }
+        self.shapes.byte(tag::SHAPE_END);
+    }
+
+    /// Ends an object with objects in it.
+    fn close_nested(&mut self, from: Mark, members: &Members<'_>, sorted: &Sorted<'_>) {
+        let end = self.mark();
+        self.spare.truncate(0);
+        self.spare_sequence.clear();
+        self.spare.byte(tag::SHAPE);
+        for place in sorted.order {
+            members.write_name(&sorted.members[place.index as usize], &mut self.spare);
+            let (start, stop) = extent(sorted, place.index, |member| member.shape, end.shape);
+            self.spare.piece(self.shapes.storage(), start, stop);
             let (start, stop) = extent(sorted, place.index, |member| member.leaf, end.leaf);
             self.spare_sequence
                 .extend_from_slice(&self.sequence[start..stop]);
         }
-        self.sequence[from.leaf as usize..].copy_from_slice(&self.spare_sequence);
-    }
-
-    /// Writes the shape of an object with objects in it.
-    fn close_nested(&mut self, from: Mark, members: &Members<'_>, sorted: &Sorted<'_>) {
-        let end = self.shapes.len() as u32;
-        self.spare.truncate(0);
-        self.spare.number(sorted.order.len() as u64);
-        for place in sorted.order {
-            let (source, start, stop) = members.text(&sorted.members[place.index as usize]);
-            let (inner, inner_end) = extent(sorted, place.index, |member| member.shape, end);
-            let is_object = inner != inner_end;
-            self.spare
-                .number((stop - start) as u64 * 2 + u64::from(is_object));
-            self.spare.piece(source, start, stop);
-            self.spare.piece(self.shapes.storage(), inner, inner_end);
-        }
+        self.spare.byte(tag::SHAPE_END);
         self.shapes.truncate(from.shape as usize);
         self.shapes.bytes(self.spare.written());
+        self.sequence.truncate(from.leaf as usize);
+        self.sequence.extend_from_slice(&self.spare_sequence);
     }
 
     /// Ends an array's element, an object that begins at a mark; `last_shape` is where the shape of the object before it
@@ -140,22 +133,21 @@ impl Draft {
             .split_at((from.shape - last_shape) as usize);
         let is_as_before = last == shape;
         if is_as_before {
-            self.values.byte(tag::SHAPE_AS_BEFORE);
+            self.values
+                .replace(from.value as usize, tag::OBJECT_AS_BEFORE);
             self.shapes.truncate(from.shape as usize);
         } else {
-            self.values.byte(tag::SHAPE);
             self.values.bytes(shape);
             self.shapes.remove(last_shape as usize, from.shape as usize);
         }
         is_as_before
     }
 
-    /// Ends an array's element that has a known shape.
-    pub(super) fn close_known(&mut self, last_shape: u32, shape: &[u8]) {
+    /// Ends an array's element that has a known shape and was written from `value` on.
+    pub(super) fn close_known(&mut self, value: usize, last_shape: u32, shape: &[u8]) {
         if &self.shapes.written()[last_shape as usize..] == shape {
-            self.values.byte(tag::SHAPE_AS_BEFORE);
+            self.values.replace(value, tag::OBJECT_AS_BEFORE);
         } else {
-            self.values.byte(tag::SHAPE);
             self.values.bytes(shape);
             self.shapes.truncate(last_shape as usize);
             self.shapes.bytes(shape);
@@ -190,10 +182,7 @@ impl Draft {
             sink.piece(self.values.storage(), start, end);
         }
         // Only a document that is an object has left its shape here.
-        if self.shapes.len() > 0 {
-            sink.byte(tag::SHAPE);
-            sink.bytes(self.shapes.written());
-        }
+        sink.bytes(self.shapes.written());
     }
 
     /// Where a leaf's value begins and ends.

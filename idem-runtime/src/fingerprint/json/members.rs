@@ -1,8 +1,8 @@
 //! The members of objects that are still open, and the order of their names.
 
-use super::{buffer::Buffer, draft::Mark};
+use super::{buffer::Buffer, draft::Mark, tag};
 
-/// A member: its name, decoded, and how much had been written before it.
+/// A member: its name and how much had been written before it.
 #[derive(Clone, Copy)]
 pub(super) struct Member {
     /// The first eight bytes of the name as a number that sorts as they do, which nearly always decides.
@@ -25,7 +25,7 @@ pub(super) struct Place {
 
 pub(super) struct Members<'a> {
     body: &'a [u8],
-    /// The texts of names with escapes.
+    /// The canonical texts of names that are spelt otherwise.
     arena: Buffer,
     open: Vec<Member>,
     order: Vec<Place>,
@@ -44,8 +44,6 @@ pub(super) struct Sorted<'a> {
     pub(super) order: &'a [Place],
     /// All of them, in the order of the document.
     pub(super) members: &'a [Member],
-    /// The document has them sorted.
-    pub(super) is_as_written: bool,
 }
 
 impl<'a> Members<'a> {
@@ -53,12 +51,12 @@ impl<'a> Members<'a> {
         Members {
             body,
             arena: Buffer::with_room(0),
-            open: Vec::with_capacity(32),
-            order: Vec::with_capacity(32),
+            open: Vec::with_capacity(16),
+            order: Vec::with_capacity(16),
         }
     }
 
-    /// Where the decoded texts of names with escapes are kept.
+    /// Where the canonical texts of names that are spelt otherwise are kept.
     pub(super) fn arena(&mut self) -> &mut Buffer {
         &mut self.arena
     }
@@ -85,8 +83,8 @@ impl<'a> Members<'a> {
         });
     }
 
-    /// A member whose name has escapes; its text fills the arena from `start` on.
-    pub(super) fn push_escaped(&mut self, start: usize, mark: Mark) {
+    /// A member whose name is not spelt canonically; its text fills the arena from `start` on.
+    pub(super) fn push_rewritten(&mut self, start: usize, mark: Mark) {
         let before = self.body.len();
         self.push(before + start, before + self.arena.len(), mark);
     }
@@ -103,18 +101,12 @@ impl<'a> Members<'a> {
         }
     }
 
-    pub(super) fn name(&self, member: &Member) -> &[u8] {
-        let (source, start, end) = self.text(member);
-        &source[start..end]
-    }
-
-    /// What a name's text is in, and where in it.
-    #[inline(always)]
-    pub(super) fn text(&self, member: &Member) -> (&[u8], usize, usize) {
+    fn name(&self, member: &Member) -> &[u8] {
         let (source, start) = self.source(member.name as usize);
-        (source, start, start + member.name_length as usize)
+        &source[start..start + member.name_length as usize]
     }
 
+    /// What the text at a position is in, and where in it.
     #[inline(always)]
     fn source(&self, position: usize) -> (&[u8], usize) {
         match position.checked_sub(self.body.len()) {
@@ -123,25 +115,28 @@ impl<'a> Members<'a> {
         }
     }
 
+    /// Writes a member's name behind a tag.
+    #[inline(always)]
+    pub(super) fn write_name(&self, member: &Member, shape: &mut Buffer) {
+        let (source, start) = self.source(member.name as usize);
+        shape.tagged(tag::NAME, source, start, member.name_length as usize);
+    }
+
     /// Sorts the members of an object; `None` if two of them have one name.
     pub(super) fn sort(&mut self, first: First) -> Option<()> {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         let members = &self.open[first.member as usize..];
-        let mut previous = 0;
-        let mut is_sorted = true;
-        for (member, index) in members.iter().zip(0..) {
-            let prefix = member.prefix;
-            is_sorted &= index == 0 || previous < prefix;
-            previous = prefix;
-            order.push(Place { prefix, index });
-        }
-        if !is_sorted {
+        order.extend(members.iter().zip(0..).map(|(member, index)| Place {
+            prefix: member.prefix,
+            index,
+        }));
+        order.sort_unstable_by_key(|place| place.prefix);
+        if !order.is_sorted_by(|one, next| one.prefix < next.prefix) {
             let name = |place: &Place| self.name(&members[place.index as usize]);
-            let by_name = |left: &Place, right: &Place| {
-                left.prefix
-                    .cmp(&right.prefix)
-                    .then_with(|| name(left).cmp(name(right)))
+            let by_name = |one: &Place, other: &Place| {
+                let by_prefix = one.prefix.cmp(&other.prefix);
+                by_prefix.then_with(|| name(one).cmp(name(other)))
             };
             order.sort_unstable_by(by_name);
             let are_unique = order.is_sorted_by(|one, next| by_name(one, next).is_lt());
@@ -159,7 +154,6 @@ impl<'a> Members<'a> {
         Sorted {
             order: &self.order,
             members: &self.open[first.member as usize..],
-            is_as_written: self.order.is_sorted_by_key(|place| place.index),
         }
     }
 

@@ -4,12 +4,7 @@
 //! an exponent, has no more than 31 bytes besides the sign, and no more than six zeros before or behind those digits, it is
 //! written so, since that is how it is nearly always sent; any other is written as digits and exponent.
 
-use super::{
-    block::Block,
-    buffer::Buffer,
-    scalar::peek,
-    values::{self, tag},
-};
+use super::{block::Block, buffer::Buffer, scalar::peek, tag};
 
 /// The longest plain spelling, and the most zeros in it that are no significant digits: these keep what is written below
 /// twice what is read.
@@ -18,26 +13,9 @@ const MOST_ZEROS: usize = 6;
 
 /// Reads the number at a position, writes it, and says where it ends; `None` if it is no JSON number or its exponent
 /// does not fit in 64 bits.
-#[inline(always)]
 pub(super) fn encode(body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
     let is_negative = peek(body, at) == b'-';
-    let start = at + usize::from(is_negative);
-    let block = Block::at(body, start);
-    match block.plain_number() {
-        // Zero has no sign.
-        Some(length) if !(is_negative && peek(body, start) == b'0') => {
-            let sign = if is_negative { tag::NEGATIVE } else { 0 };
-            values::short_number(values, sign, block, length);
-            Some(start + length)
-        }
-        _ => encode_any(body, at, values),
-    }
-}
-
-#[inline(never)]
-fn encode_any(body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
-    let is_negative = peek(body, at) == b'-';
-    let sign = if is_negative { tag::NEGATIVE } else { 0 };
+    let first = at;
     let start = at + usize::from(is_negative);
     let (mut integer, mut at) = digits(body, start)?;
     if integer[0] == b'0' && integer.len() > 1 {
@@ -58,7 +36,7 @@ fn encode_any(body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
     };
     let is_plain = is_brief && at - start <= LONGEST && zeros <= MOST_ZEROS;
     if is_plain && !matches!(peek(body, at), b'e' | b'E') {
-        values::plain_number(values, sign, body, start, at);
+        values.tagged(tag::NUMBER, body, first, at - first);
         return Some(at);
     }
     let mut exponent: i64 = 0;
@@ -79,12 +57,20 @@ fn encode_any(body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
     if integer.is_empty() {
         fraction = &fraction[zeros_before(fraction)..];
     }
+    values.byte(tag::NUMBER);
     if integer.is_empty() && fraction.is_empty() {
-        values::plain_number(values, 0, b"0", 0, 1);
-    } else if let Some((spelling, length)) = plain(exponent, integer, fraction) {
-        values::plain_number(values, sign, &spelling, 0, length);
+        values.byte(b'0');
+        return Some(at);
+    }
+    if is_negative {
+        values.byte(b'-');
+    }
+    if let Some((spelling, length)) = plain(exponent, integer, fraction) {
+        values.bytes(&spelling[..length]);
     } else {
-        values::other_number(values, sign, exponent, integer, fraction);
+        values.bytes(integer);
+        values.bytes(fraction);
+        values.bytes(format!("e{exponent}").as_bytes());
     }
     Some(at)
 }

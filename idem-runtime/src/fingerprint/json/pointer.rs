@@ -1,5 +1,7 @@
 //! What does not count: JSON pointers (RFC 6901), as a tree that is walked along with the document.
 
+use super::{buffer::Buffer, text};
+
 /// The place of a value that no pointer leads to or through.
 pub(in super::super) const NOWHERE: u32 = u32::MAX;
 
@@ -12,7 +14,8 @@ pub(in super::super) struct Pointers {
 struct Place {
     /// A pointer ends here.
     is_end: bool,
-    children: Vec<(String, u32)>,
+    /// Names are canonical texts.
+    children: Vec<(Vec<u8>, u32)>,
 }
 
 impl Pointers {
@@ -25,7 +28,7 @@ impl Pointers {
         pointers
     }
 
-    fn add(&mut self, tokens: &[String]) {
+    fn add(&mut self, tokens: &[Vec<u8>]) {
         if self.places.is_empty() {
             self.places.push(Place::default());
         }
@@ -60,16 +63,16 @@ impl Pointers {
     }
 
     pub(super) fn member(&self, place: u32, name: &[u8]) -> u32 {
-        self.child(place, |token| token.as_bytes() == name)
+        self.child(place, |token| token == name)
     }
 
     pub(super) fn element(&self, place: u32, index: u32) -> u32 {
         // Only the shortest spelling of an index is one (RFC 6901, section 4).
         let index = index.to_string();
-        self.child(place, |token| token == index)
+        self.child(place, |token| token == index.as_bytes())
     }
 
-    fn child(&self, place: u32, is: impl Fn(&str) -> bool) -> u32 {
+    fn child(&self, place: u32, is: impl Fn(&[u8]) -> bool) -> u32 {
         self.places
             .get(place as usize)
             .and_then(|place| place.children.iter().find(|(token, _)| is(token)))
@@ -77,8 +80,8 @@ impl Pointers {
     }
 }
 
-/// The unescaped tokens of a pointer; `None` if it is none.
-fn tokens(pointer: &str) -> Option<Vec<String>> {
+/// The tokens of a pointer, as canonical texts; `None` if it is none.
+fn tokens(pointer: &str) -> Option<Vec<Vec<u8>>> {
     let mut pieces = pointer.split('/');
     if pieces.next() != Some("") {
         return None;
@@ -86,18 +89,19 @@ fn tokens(pointer: &str) -> Option<Vec<String>> {
     pieces.map(unescape).collect()
 }
 
-fn unescape(token: &str) -> Option<String> {
-    let mut plain = String::with_capacity(token.len());
+fn unescape(token: &str) -> Option<Vec<u8>> {
+    let mut text = Buffer::with_room(token.len());
     let mut characters = token.chars();
     while let Some(character) = characters.next() {
-        plain.push(match character {
+        let character = match character {
             '~' => match characters.next()? {
                 '0' => '~',
                 '1' => '/',
                 _ => return None,
             },
             other => other,
-        });
+        };
+        text::write_character(character, &mut text);
     }
-    Some(plain)
+    Some(text.written().to_vec())
 }

@@ -5,11 +5,10 @@ use super::{
     frame::{Frame, Kind},
     members::Members,
     pointer::{NOWHERE, Pointers},
-    scalar,
+    scalar, tag,
     template::Templates,
     text,
     utf8::is_utf8,
-    values::tag,
 };
 
 /// The deepest nesting that is read (that of `serde_json`); deeper bodies are compared as bytes.
@@ -130,15 +129,17 @@ impl Scan<'_> {
         }
         let mark = self.draft.mark();
         let start = at + 1;
-        let mut end = text::plain_end(self.body, start);
-        if self.peek(end) == b'"' {
+        let plain = text::plain_end(self.body, start);
+        let end = if let Some(end) = text::canonical_end(self.body, plain) {
             self.members.push(start, end, mark);
+            end
         } else {
             let arena = self.members.arena();
             let text = arena.len();
-            end = text::unescape(self.body, start, end, arena)?;
-            self.members.push_escaped(text, mark);
-        }
+            let end = text::write_canonical(self.body, start, arena)?;
+            self.members.push_rewritten(text, mark);
+            end
+        };
         let colon = self.skip_blanks(end + 1);
         if self.peek(colon) != b':' {
             return None;
@@ -243,7 +244,8 @@ impl Scan<'_> {
             self.top.last = None;
         }
         // Among pointers each name has to be looked up.
-        if self.top.pointer == NOWHERE && self.templates.is_wanted() {
+        let is_last = self.peek(self.skip_blanks(end)) != b',';
+        if self.top.pointer == NOWHERE && !is_last && self.templates.is_wanted() {
             self.top.last = self.templates.learn(
                 self.body,
                 object.source as usize..end,

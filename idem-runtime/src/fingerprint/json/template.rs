@@ -11,8 +11,8 @@ use super::{
     block::{Beginning, Block},
     buffer::Buffer,
     draft::{Draft, Leaf},
-    scalar,
-    values::tag,
+    scalar::{self, Plain},
+    tag,
 };
 
 /// Some of the body that is expected again.
@@ -53,8 +53,7 @@ impl Repeated {
     }
 }
 
-/// How many elements are read before one is worth a template, how often one is tried for, and how many are kept.
-const PATIENCE: u32 = 3;
+/// How often a template is tried for, and how many are kept.
 const ATTEMPTS: u32 = 16;
 const MOST: usize = 8;
 
@@ -64,8 +63,8 @@ pub(super) struct Templates {
     known: Vec<Template>,
     /// No element that follows one is nested deeper.
     depth: usize,
-    /// How many elements followed no template, and which was the last.
-    others: u32,
+    attempts: u32,
+    /// The last element that followed no template.
     last_other: usize,
     /// How often a template was followed, and how often not.
     hits: u32,
@@ -93,26 +92,27 @@ impl Templates {
         }
         let mut last_end = None;
         loop {
-            let expected = last.and_then(|last| self.known.get_mut(usize::from(last)));
-            let mut end = expected.and_then(|template| template.read(body, at, &mut draft.values));
-            if end.is_some() {
-                self.hits += 1;
-                draft.values.byte(tag::SHAPE_AS_BEFORE);
-            } else {
-                let other;
-                (end, other) = self.other(body, at, draft, *last);
-                if end.is_none() {
-                    self.last_other = at;
-                    return last_end;
-                }
-                draft.close_known(shapes, &self.known[usize::from(other)].shape);
-                *last = Some(other);
+            if let Some(expected) = last.and_then(|last| self.known.get_mut(usize::from(last))) {
+                let followed = expected.follow(body, at, &mut draft.values, &mut self.hits);
+                last_end = followed.last_end.or(last_end);
+                at = match followed.next {
+                    Some(next) => next,
+                    None => return last_end,
+                };
             }
-            last_end = end;
-            match end.and_then(|end| next_object(body, end)) {
-                Some(next) => at = next,
+            let value = draft.values.len();
+            let Some((end, other)) = self.other(body, at, draft, *last) else {
+                self.last_other = at;
+                return last_end;
+            };
+            self.hits += 1;
+            draft.close_known(value, shapes, &self.known[usize::from(other)].shape);
+            *last = Some(other);
+            last_end = Some(end);
+            at = match next_object(body, end) {
+                Some(next) => next,
                 None => return last_end,
-            }
+            };
         }
     }
 
@@ -124,27 +124,26 @@ impl Templates {
         at: usize,
         draft: &mut Draft,
         expected: Last,
-    ) -> (Option<usize>, u8) {
+    ) -> Option<(usize, u8)> {
         // A document that keeps to no template is not compared with all of them again and again.
         if self.misses <= 32 + 4 * self.hits {
             for (template, index) in self.known.iter_mut().zip(0..) {
                 if Some(index) == expected {
                     continue;
                 }
-                if let Some(end) = template.read(body, at, &mut draft.values) {
-                    self.hits += 1;
-                    return (Some(end), index);
+                if let Some(end) = template.read(body, at, tag::OBJECT, &mut draft.values) {
+                    return Some((end, index));
                 }
                 self.misses += 1;
             }
         }
-        (None, 0)
+        None
     }
 
-    /// Whether the element that has just been read without a template is worth one.
+    /// Whether an element that follows no template is worth one.
     pub(super) fn is_wanted(&mut self) -> bool {
-        self.others += 1;
-        self.others >= PATIENCE && self.others < PATIENCE + ATTEMPTS && self.known.len() < MOST
+        self.attempts += 1;
+        self.attempts <= ATTEMPTS && self.known.len() < MOST
     }
 
     /// Learns from an element that stands in a stretch of the body.
@@ -166,16 +165,29 @@ impl Templates {
 }
 
 struct Template {
-    /// The text before each leaf.
-    before: Vec<Repeated>,
-    /// The text behind the last one.
+    /// In the order of the document.
+    fields: Vec<Field>,
+    /// The text behind the last leaf.
     after: Repeated,
-    /// The leaves sorted by name, as stretches of those in the order of the document; none if that is the order.
-    runs: Vec<Range<u32>>,
-    /// The leaves of one element in the order of the document, and where each ends.
-    values: Buffer,
-    ends: Vec<u32>,
+    /// The leaves of one element, sorted by name.
+    leaves: Vec<Plain>,
+    /// Those of them that are not plain, encoded; their positions are counted from the end of the body.
+    others: Buffer,
     shape: Vec<u8>,
+}
+
+/// How far some elements follow a template.
+struct Followed {
+    last_end: Option<usize>,
+    /// The next object in the array, which does not.
+    next: Option<usize>,
+}
+
+struct Field {
+    /// The text before the leaf.
+    before: Repeated,
+    /// How many names sort before the leaf's.
+    place: u32,
 }
 
 impl Template {
@@ -186,78 +198,90 @@ impl Template {
         (leaves, sequence): (&[Leaf], impl Iterator<Item = u32>),
         shape: &[u8],
     ) -> Option<Template> {
-        let mut values = Buffer::with_room(256);
-        let mut before = Vec::with_capacity(leaves.len());
+        let mut others = Buffer::with_room(0);
+        let mut fields = Vec::with_capacity(leaves.len());
         let mut from = stretch.start;
         for leaf in leaves {
             let at = leaf.source as usize;
-            before.push(Repeated::new(body, from, at));
-            from = scalar::read_leaf(body, at, &mut values)?;
+            let before = Repeated::new(body, from, at);
+            fields.push(Field { before, place: 0 });
+            (_, from) = read_leaf(body, at, &mut others)?;
         }
-        let mut runs: Vec<Range<u32>> = Vec::with_capacity(leaves.len());
-        for leaf in sequence {
-            match runs.last_mut() {
-                Some(run) if run.end == leaf => run.end += 1,
-                _ => runs.push(leaf..leaf + 1),
-            }
-        }
-        if runs.len() < 2 {
-            runs.clear();
+        for (leaf, place) in sequence.zip(0..) {
+            fields[leaf as usize].place = place;
         }
         Some(Template {
-            before,
+            fields,
             after: Repeated::new(body, from, stretch.end),
-            runs,
-            values,
-            ends: vec![0; leaves.len()],
+            leaves: vec![Plain::default(); leaves.len()],
+            others,
             shape: shape.to_vec(),
         })
     }
 
-    /// Reads and writes the element at a position but for its shape, and says where it ends; `None`, and nothing is
+    /// Reads and writes the element at a position and those behind it, as long as they are as the template has it.
+    #[inline(never)]
+    fn follow(
+        &mut self,
+        body: &[u8],
+        mut at: usize,
+        values: &mut Buffer,
+        hits: &mut u32,
+    ) -> Followed {
+        let mut last_end = None;
+        while let Some(end) = self.read(body, at, tag::OBJECT_AS_BEFORE, values) {
+            *hits += 1;
+            last_end = Some(end);
+            match next_object(body, end) {
+                Some(next) => at = next,
+                None => {
+                    return Followed {
+                        last_end,
+                        next: None,
+                    };
+                }
+            }
+        }
+        Followed {
+            last_end,
+            next: Some(at),
+        }
+    }
+
+    /// Reads and writes the element at a position, with its tag but without its shape, and says where it ends; `None`, and nothing is
     /// written, if it is not as the template has it.
     #[inline(always)]
-    fn read(&mut self, body: &[u8], at: usize, values: &mut Buffer) -> Option<usize> {
-        let first = values.len();
-        values.byte(tag::OBJECT);
-        let end = if self.runs.is_empty() {
-            self.read_leaves(body, at, values)
-        } else {
-            self.read_and_sort(body, at, values)
-        };
-        if end.is_none() {
-            values.truncate(first);
+    fn read(&mut self, body: &[u8], mut at: usize, tag: u8, values: &mut Buffer) -> Option<usize> {
+        self.others.truncate(0);
+        let leaves = &mut self.leaves[..];
+        for field in &self.fields {
+            at = field.before.end(body, at)?;
+            (leaves[field.place as usize], at) = read_leaf(body, at, &mut self.others)?;
         }
-        end
+        let end = self.after.end(body, at)?;
+        values.byte(tag);
+        for leaf in &self.leaves {
+            let start = leaf.start as usize;
+            match start.checked_sub(body.len()) {
+                None => leaf.write(body, start, values),
+                Some(start) => leaf.write(self.others.storage(), start, values),
+            }
+        }
+        Some(end)
     }
+}
 
-    #[inline(always)]
-    fn read_leaves(&self, body: &[u8], mut at: usize, values: &mut Buffer) -> Option<usize> {
-        for before in &self.before {
-            at = before.end(body, at)?;
-            at = scalar::read_leaf(body, at, values)?;
-        }
-        self.after.end(body, at)
-    }
-
-    #[inline(always)]
-    fn read_and_sort(&mut self, body: &[u8], mut at: usize, values: &mut Buffer) -> Option<usize> {
-        self.values.truncate(0);
-        for (before, leaf_end) in self.before.iter().zip(&mut self.ends) {
-            at = before.end(body, at)?;
-            at = scalar::read_leaf(body, at, &mut self.values)?;
-            *leaf_end = self.values.len() as u32;
-        }
-        let runs = self.runs.iter().map(|run| {
-            let start = run
-                .start
-                .checked_sub(1)
-                .map_or(0, |last| self.ends[last as usize]);
-            (start as usize, self.ends[run.end as usize - 1] as usize)
-        });
-        values.pieces(self.values.storage(), runs);
-        self.after.end(body, at)
-    }
+/// Reads a leaf that has no object in it.
+#[inline(always)]
+fn read_leaf(body: &[u8], at: usize, others: &mut Buffer) -> Option<(Plain, usize)> {
+    scalar::plain(body, at).or_else(|| {
+        let first = others.len();
+        let end = scalar::read_other_leaf(body, at, others)?;
+        let tag = others.written()[first];
+        let behind = body.len() + 1;
+        let leaf = Plain::new(tag, behind + first, behind + others.len() - 1);
+        Some((leaf, end))
+    })
 }
 
 /// Where the object begins that comes next in an array, if one does.

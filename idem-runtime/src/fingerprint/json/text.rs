@@ -1,6 +1,9 @@
 //! The inside of JSON strings, in a body that is known to be UTF-8.
+//!
+//! The canonical text of a string keeps its escapes of two bytes (but for `\/`), since that is how nearly every writer
+//! spells those characters, as RFC 8785 has it, too; all others are decoded.
 
-use super::{block::Block, buffer::Buffer};
+use super::{block::Block, buffer::Buffer, scalar::peek};
 
 /// The first position from `start` on that is a quote, a backslash, a control character, or the end of the body.
 #[inline(always)]
@@ -36,59 +39,61 @@ fn long_plain_end(body: &[u8], mut at: usize) -> usize {
     at + control.unwrap_or(length)
 }
 
-/// Appends the decoded text of the string that begins at `start` and is plain up to `plain`, and says where its closing
-/// quote is; `None` if it has none or says what I-JSON forbids.
-pub(super) fn unescape(
-    body: &[u8],
-    start: usize,
-    plain: usize,
-    into: &mut Buffer,
-) -> Option<usize> {
-    into.piece(body, start, plain);
-    let mut at = plain;
+/// Where the closing quote of a string is that is plain up to `at` and spelt canonically; `None` says nothing.
+#[inline(always)]
+pub(super) fn canonical_end(body: &[u8], at: usize) -> Option<usize> {
+    if peek(body, at) == b'"' {
+        Some(at)
+    } else {
+        escaped_end(body, at)
+    }
+}
+
+#[inline(never)]
+fn escaped_end(body: &[u8], mut at: usize) -> Option<usize> {
+    while peek(body, at) == b'\\' && LETTERS.contains(&peek(body, at + 1)) {
+        at = plain_end(body, at + 2);
+    }
+    (peek(body, at) == b'"').then_some(at)
+}
+
+/// Appends the canonical text of the string that begins at `start`, and says where its closing quote is; `None` if it has
+/// none or says what I-JSON forbids.
+pub(super) fn write_canonical(body: &[u8], start: usize, into: &mut Buffer) -> Option<usize> {
+    let mut at = start;
     loop {
-        match body.get(at)? {
-            b'"' => return Some(at),
-            b'\\' => at = escape(body, at + 1, into)?,
+        let end = plain_end(body, at);
+        into.piece(body, at, end);
+        match body.get(end)? {
+            b'"' => return Some(end),
+            b'\\' => at = escape(body, end + 1, into)?,
             _ => return None,
         }
-        let block = Block::at(body, at);
-        let mut stop = block.stop();
-        into.beginning(&block.bytes(), stop);
-        at += stop;
-        if stop == Block::SIZE {
-            stop = plain_end(body, at) - at;
-            into.piece(body, at, at + stop);
-            at += stop;
-        }
     }
 }
 
-/// Decodes the escape whose backslash stands before `at`.
-#[inline(always)]
+/// Reads the escape whose backslash stands before `at`.
 fn escape(body: &[u8], at: usize, into: &mut Buffer) -> Option<usize> {
-    let letter = *body.get(at)?;
-    match ESCAPED[usize::from(letter)] {
-        0 if letter == b'u' => unicode_escape(body, at + 1, into),
-        0 => None,
-        plain => {
-            into.byte(plain);
-            Some(at + 1)
-        }
+    match *body.get(at)? {
+        b'u' => return unicode_escape(body, at + 1, into),
+        b'/' => into.byte(b'/'),
+        letter if LETTERS.contains(&letter) => into.bytes(&[b'\\', letter]),
+        _ => return None,
     }
+    Some(at + 1)
 }
 
-/// What a letter stands for behind a backslash; 0 for nothing of one byte.
-static ESCAPED: [u8; 256] = {
-    let mut escaped = [0; 256];
-    let pairs = *b"\"\"\\\\//b\x08f\x0cn\nr\rt\t";
-    let mut at = 0;
-    while at < pairs.len() {
-        escaped[pairs[at] as usize] = pairs[at + 1];
-        at += 2;
+/// What may stand behind a backslash in canonical text, and what it stands for there.
+const LETTERS: [u8; 7] = *b"\"\\bfnrt";
+const MEANINGS: [char; 7] = ['"', '\\', '\u{8}', '\u{c}', '\n', '\r', '\t'];
+
+/// Appends a character as canonical text.
+pub(super) fn write_character(character: char, into: &mut Buffer) {
+    match MEANINGS.iter().position(|meaning| *meaning == character) {
+        Some(at) => into.bytes(&[b'\\', LETTERS[at]]),
+        None => into.bytes(character.encode_utf8(&mut [0; 4]).as_bytes()),
     }
-    escaped
-};
+}
 
 #[inline(never)]
 fn unicode_escape(body: &[u8], at: usize, into: &mut Buffer) -> Option<usize> {
@@ -110,8 +115,7 @@ fn unicode_escape(body: &[u8], at: usize, into: &mut Buffer) -> Option<usize> {
         _ => (first, at + 4),
     };
     // A lone low surrogate is no character.
-    let character = char::from_u32(character)?;
-    into.bytes(character.encode_utf8(&mut [0; 4]).as_bytes());
+    write_character(char::from_u32(character)?, into);
     Some(end)
 }
 
