@@ -78,7 +78,7 @@ impl Model {
             .as_ref()
             .is_some_and(|owner| owner.argument + 1 == arguments.len());
         let text = bare(&signature.ident);
-        let steps = steps::is_steps(&parameters.handle_type);
+        let steps = steps::is_steps(parameters.handle_type);
         steps::check(steps, args, handler, errors);
         Some(Model {
             runtime: args.runtime.clone()?,

@@ -63,6 +63,6 @@ mod tests {
     fn it_never_changes() {
         let key = DownstreamKey::derive(Uuid::from_u128(7), "charge", 0);
         assert_eq!(key.as_uuid().get_version_num(), 8);
-        assert_eq!(key.to_string(), "PINNED");
+        assert_eq!(key.to_string(), "25d33556-774b-8cc6-94a0-0268eea1118d");
     }
 }

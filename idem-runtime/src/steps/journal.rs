@@ -229,7 +229,8 @@ mod tests {
             #[serde(skip_serializing)]
             id: u8,
         }
-        assert!(through_storage(&Lossy { id: 1 }).is_err());
+        let lossy = through_storage(&Lossy { id: 1 });
+        assert!(lossy.is_err(), "{:?}", lossy.map(|(_, lossy)| lossy.id));
         assert_eq!(through_storage(&7_u8).expect("a number").1, 7);
     }
 }

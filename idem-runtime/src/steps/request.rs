@@ -48,7 +48,7 @@ impl<DB: Backend, E: 'static> Mode for Steps<DB, E> {
 /// Where a claim led.
 enum Claimed {
     Won(Fence, Clock),
-    Finished(Finished),
+    Finished(Box<Finished>),
 }
 
 async fn operate<DB: Backend, E: 'static>(
@@ -77,7 +77,7 @@ async fn operate<DB: Backend, E: 'static>(
     };
     let (fence, clock) = match claim(&request, &inputs).await {
         Ok(Claimed::Won(fence, clock)) => (fence, clock),
-        Ok(Claimed::Finished(finished)) => return finished,
+        Ok(Claimed::Finished(finished)) => return *finished,
         Err(error) => return request.store_failure(&error),
     };
     drop(inputs);
@@ -161,7 +161,7 @@ async fn claim<DB: Backend>(
             Ok(Started::Won { now, .. }) => return Ok(Claimed::Won(fence, Clock::new(now))),
             Ok(Started::Held(record)) => {
                 if let Some(finished) = request.judge(&record, &Vec::new(), false)? {
-                    return Ok(Claimed::Finished(finished));
+                    return Ok(Claimed::Finished(Box::new(finished)));
                 }
             }
             Ok(Started::InFlight) => {}
@@ -176,14 +176,14 @@ async fn claim<DB: Backend>(
         }
         if ticket.rules.in_flight == InFlight::Reject || Instant::now() >= wait_until {
             let refused = request.refused(Code::KeyInProgress, Signal::PendingDuplicate);
-            return Ok(Claimed::Finished(refused));
+            return Ok(Claimed::Finished(Box::new(refused)));
         }
         tokio::time::sleep(jitter(pause)).await;
         pause = (pause * 2).min(POLL.1);
         // A look costs less than a claim.
         while let Some(record) = idempotency.look(&request.id, request.limit()).await? {
             match request.judge(&record, &Vec::new(), false)? {
-                Some(finished) => return Ok(Claimed::Finished(finished)),
+                Some(finished) => return Ok(Claimed::Finished(Box::new(finished))),
                 None if Instant::now() >= wait_until => break,
                 None => {}
             }

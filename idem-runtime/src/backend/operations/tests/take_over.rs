@@ -206,7 +206,7 @@ async fn due_operations_that_nobody_knows_are_counted<DB: Engine>(place: &Place<
     let orphans = DB::orphans(&mut *connection, &["charges.create"])
         .await
         .unwrap();
-    assert_eq!(orphans, [refunds.clone()]);
+    assert_eq!(orphans, std::slice::from_ref(&refunds));
     let orphans = DB::orphans(&mut *connection, &[]).await.unwrap();
     assert_eq!(orphans, [charges, refunds]);
 }
