@@ -37,6 +37,8 @@ mod journal;
 mod outcome;
 mod recovery;
 mod request;
+#[cfg(feature = "reqwest")]
+mod reqwest;
 mod stop;
 
 use std::fmt;
@@ -52,6 +54,8 @@ pub use self::external::{ExternalStep, Policy, Retry};
 pub use self::inputs::{Arguments, Inputs, Keep, Revive};
 pub(crate) use self::journal::{Entry, Journal, Kind, StepState};
 pub use self::outcome::{CallFailure, Classify, Never, Reconciled, StepData, Unclassified};
+#[cfg(feature = "reqwest")]
+pub use self::reqwest::NotSent;
 pub use self::recovery::{Recovered, Recovery, RecoveryError, RecoveryHandle};
 pub(crate) use self::stop::Interrupt;
 use crate::backend::{Backend, TransactionState};
