@@ -54,9 +54,9 @@ pub use self::external::{ExternalStep, Policy, Retry};
 pub use self::inputs::{Arguments, Inputs, Keep, Revive};
 pub(crate) use self::journal::{Entry, Journal, Kind, StepState};
 pub use self::outcome::{CallFailure, Classify, Never, Reconciled, StepData, Unclassified};
+pub use self::recovery::{Recovered, Recovery, RecoveryError, RecoveryHandle};
 #[cfg(feature = "reqwest")]
 pub use self::reqwest::NotSent;
-pub use self::recovery::{Recovered, Recovery, RecoveryError, RecoveryHandle};
 pub(crate) use self::stop::Interrupt;
 use crate::backend::{Backend, TransactionState};
 use crate::problem::Code;

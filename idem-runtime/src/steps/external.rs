@@ -320,12 +320,12 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
                 }
                 intended = Instant::now();
             }
+            faults::point("call.before");
             // A process that was stopped between the record and the call must not call any more.
             if intended.elapsed() > (rules.limit - rules.timeout) / 2 {
                 let reason = format!("step `{}` was held up before its call", rules.name);
                 return core.halt(Interrupt::Later(Duration::ZERO, reason)).await;
             }
-            faults::point("call.before");
             let answer = guarded(rules.timeout, call.clone()(client, &key, &input)).await;
             faults::point("call.after");
             let failure = match answer {

@@ -70,24 +70,22 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         drop(listener);
         let failure = failure(&format!("http://{address}/")).await;
-        assert!(
-            matches!(failure, CallFailure::NotYet { .. }),
-            "{failure:?}"
-        );
+        assert!(matches!(failure, CallFailure::NotYet { .. }), "{failure:?}");
     }
 
     #[tokio::test]
     async fn a_request_that_can_not_be_built_is_not_sent() {
         let failure = failure("no URL").await;
-        assert!(
-            matches!(failure, CallFailure::NotYet { .. }),
-            "{failure:?}"
-        );
+        assert!(matches!(failure, CallFailure::NotYet { .. }), "{failure:?}");
     }
 
     #[tokio::test]
     async fn what_breaks_after_the_request_was_written_is_unknown() {
-        for answer in ["", "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", "silence"] {
+        for answer in [
+            "",
+            "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n",
+            "silence",
+        ] {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let address = listener.local_addr().expect("an address");
             let server = tokio::spawn(async move {

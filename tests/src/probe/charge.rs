@@ -37,7 +37,10 @@ pub(crate) struct ChargeAsk {
 impl<S: Sync> FromRequestParts<S> for ChargeAsk {
     type Rejection = std::convert::Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<ChargeAsk, Self::Rejection> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &S,
+    ) -> Result<ChargeAsk, Self::Rejection> {
         let ask = Ask::from_request_parts(parts, state).await?;
         let fault = parts.headers.get("x-probe-provider-fault");
         Ok(ChargeAsk {
