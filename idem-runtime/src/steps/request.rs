@@ -159,6 +159,8 @@ async fn claim<DB: Backend>(
         attempt: 1,
         owner,
     };
+    let in_progress =
+        || Claimed::Finished(request.refused(Code::KeyInProgress, Signal::PendingDuplicate));
     let wait_until = Instant::now() + ticket.rules.wait;
     let mut pause = POLL.0;
     loop {
@@ -194,8 +196,7 @@ async fn claim<DB: Backend>(
             }
         }
         if ticket.rules.in_flight == InFlight::Reject || Instant::now() >= wait_until {
-            let refused = request.refused(Code::KeyInProgress, Signal::PendingDuplicate);
-            return Ok(Claimed::Finished(refused));
+            return Ok(in_progress());
         }
         tokio::time::sleep(jitter(pause)).await;
         pause = (pause * 2).min(POLL.1);
@@ -203,7 +204,8 @@ async fn claim<DB: Backend>(
         while let Some(record) = idempotency.look(&request.id, request.limit()).await? {
             match request.judge(&record, &Vec::new(), false)? {
                 Some(finished) => return Ok(Claimed::Finished(finished)),
-                None if Instant::now() >= wait_until => break,
+                None if !record.is_in_flight() => break,
+                None if Instant::now() >= wait_until => return Ok(in_progress()),
                 None => {}
             }
             tokio::time::sleep(jitter(pause)).await;

@@ -53,7 +53,6 @@ pub(crate) struct Snapshot {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) honours_keys: bool,
     /// Every key that came, those whose attempts have not ended among them.
-    #[serde(skip)]
     arrived: HashSet<String>,
 }
 

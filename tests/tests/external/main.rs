@@ -2,4 +2,5 @@
 
 mod answers;
 mod crash;
+mod owners;
 mod setup;
