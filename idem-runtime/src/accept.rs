@@ -19,6 +19,7 @@ use crate::flight::{Follower, Joined, NoAnswer};
 use crate::idempotency::{Idempotency, Rules, StoreError};
 use crate::key::IdempotencyKey;
 use crate::operation::{InFlight, KeyRequirement, KeySpace, Spec};
+use crate::operations::OperationId;
 use crate::problem::{Code, Problem};
 use crate::replay::Replay;
 use crate::response::{CapturedResponse, StoredResponse};
@@ -281,7 +282,7 @@ impl<DB: Backend> Ticket<DB> {
                 return self.refuse(&Problem::new(Code::KeyReused));
             }
             Joined::Follower(follower) | Joined::Mismatch(follower) => {
-                return self.wait(follower).await;
+                return self.wait(follower, id).await;
             }
         };
         let Some(permit) = self.permit() else {
@@ -330,6 +331,23 @@ impl<DB: Backend> Ticket<DB> {
         }
     }
 
+    /// A problem that names the operation where there is one to be asked about.
+    pub(crate) fn problem(&self, code: Code, id: RecordId) -> Problem {
+        let problem = Problem::new(code);
+        let has_state = match code {
+            Code::OutcomeUnknown => true,
+            // A transaction's state is seen by nobody before it ends.
+            Code::KeyInProgress => self.recovers,
+            _ => false,
+        };
+        match &self.idempotency.shared.settings.status_link {
+            Some(base) if has_state => {
+                problem.status_link(base.join(&OperationId::of(id).to_string()))
+            }
+            _ => problem,
+        }
+    }
+
     /// Runs a future that no disconnect can drop.
     fn detached<T: Send + 'static>(
         &self,
@@ -347,7 +365,7 @@ impl<DB: Backend> Ticket<DB> {
     }
 
     /// A duplicate of a request that runs in this process.
-    async fn wait(self, follower: Follower<Landed>) -> Response {
+    async fn wait(self, follower: Follower<Landed>, id: RecordId) -> Response {
         let shared = &self.idempotency.shared;
         let Ok(permit) = shared.waiting.try_acquire() else {
             return self.overloaded();
@@ -367,7 +385,7 @@ impl<DB: Backend> Ticket<DB> {
             }
             Err(NoAnswer::StillInFlight) => {
                 self.emit(Signal::PendingDuplicate);
-                self.refuse(&Problem::new(Code::KeyInProgress))
+                self.refuse(&self.problem(Code::KeyInProgress, id))
             }
             Err(NoAnswer::Gone) => {
                 self.emit(Signal::StoreFailure);

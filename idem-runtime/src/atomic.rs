@@ -255,7 +255,7 @@ impl<DB: Backend> Attempt<DB> {
     }
 
     pub(crate) fn refused(&self, code: Code, signal: Signal) -> Finished {
-        Finished::refused(Problem::new(code), signal)
+        Finished::refused(self.ticket.problem(code, self.id), signal)
     }
 
     fn released(&self, code: Code) -> Finished {

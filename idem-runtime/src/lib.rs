@@ -122,6 +122,7 @@
 //! | `metrics` | the [signals](telemetry) as metrics too, through the `metrics` facade |
 //! | `axum-extra` | its extractors as a handler's arguments: cookies, typed headers, `Query`, `Form`, `Cached`, `WithRejection` |
 //! | `chrono`, `time`, `rust_decimal` | dates and decimals in the state of a handler; in a request they need no feature |
+//! | `reqwest` | its errors say what they mean for an [external step](steps): [`Classify`](steps::Classify) |
 //! | `testing` | the module `testing`, for tests of your own handlers |
 //!
 //! At least one database is needed to do anything.

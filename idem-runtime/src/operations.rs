@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+mod status;
 mod view;
 
 use std::time::Duration;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
+pub use self::status::OperationStatus;
 pub use self::view::{
     AuditEntry, NotAnOperationId, NotSeen, OperationDetail, OperationId, OperationState,
     OperationSummary, Seen, StepView, Unresolved,

@@ -37,6 +37,8 @@ mod journal;
 mod outcome;
 mod recovery;
 mod request;
+#[cfg(feature = "reqwest")]
+mod reqwest;
 mod stop;
 
 use std::fmt;
@@ -53,6 +55,8 @@ pub use self::inputs::{Arguments, Inputs, Keep, Revive};
 pub(crate) use self::journal::{Entry, Journal, Kind, StepState};
 pub use self::outcome::{CallFailure, Classify, Never, Reconciled, StepData, Unclassified};
 pub use self::recovery::{Recovered, Recovery, RecoveryError, RecoveryHandle};
+#[cfg(feature = "reqwest")]
+pub use self::reqwest::NotSent;
 pub(crate) use self::stop::Interrupt;
 use crate::backend::{Backend, TransactionState};
 use crate::problem::Code;

@@ -100,6 +100,19 @@ impl Server {
         }
     }
 
+    /// Whether it stands still, as after a `STOP`.
+    pub fn is_stopped(&self) -> bool {
+        let stat = self
+            .child
+            .id()
+            .and_then(|id| std::fs::read_to_string(format!("/proc/{id}/stat")).ok());
+        // The program's name, in parentheses, may hold anything.
+        stat.is_some_and(|stat| {
+            let state = stat.rsplit(')').next().unwrap_or_default();
+            state.trim_start().starts_with('T')
+        })
+    }
+
     /// How it ended.
     ///
     /// # Panics

@@ -66,11 +66,7 @@ impl<DB: Backend> Attempt<DB> {
             return Ok(None);
         }
         if record.state != State::Completed {
-            let mut problem = Problem::new(Code::OutcomeUnknown);
-            if let Some(link) = &self.ticket.idempotency.shared.settings.status_link {
-                problem = problem.status_link(link.clone());
-            }
-            return Ok(Some(Finished::refused(problem, Signal::Unresolved)));
+            return Ok(Some(self.refused(Code::OutcomeUnknown, Signal::Unresolved)));
         }
         Ok(Some(Finished {
             landed: Landed::Completed(self.open(record)?),

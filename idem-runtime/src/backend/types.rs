@@ -173,6 +173,13 @@ pub struct Record {
     pub(crate) expires_at: Option<i64>,
 }
 
+impl Record {
+    /// An operation that is not ended.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.state == State::Started && self.standing == Standing::Live
+    }
+}
+
 /// One batch of an erasure.
 #[derive(Debug)]
 pub struct ErasedBatch {

@@ -135,10 +135,12 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         self
     }
 
-    /// Where a client learns of an operation whose outcome is unknown; sent as `Link: <..>; rel="status"`.
+    /// Where a client learns of an operation: `base`, a `/` and the operation's id are sent as `Link: <..>; rel="status"` with the
+    /// answers that say that its outcome is unknown, or that it is not ended. Serve it with
+    /// [`Idempotency::status`](Idempotency::status).
     #[must_use]
-    pub fn status_link(mut self, link: UriReference) -> Self {
-        self.settings.status_link = Some(link);
+    pub fn status_link(mut self, base: UriReference) -> Self {
+        self.settings.status_link = Some(base);
         self
     }
 

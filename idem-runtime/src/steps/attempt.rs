@@ -154,8 +154,15 @@ impl<DB: Backend> Attempt<DB> {
         (ran, steps.into_core())
     }
 
-    /// Renews the lease until it is lost.
+    /// Renews the lease until it is lost. A call that can't be repeated is waited for all the same: what it says, nobody else
+    /// learns.
     async fn keep(&self, progress: &Progress) -> Interrupt {
+        let why = self.renew_until_lost(progress).await;
+        progress.call_ended().await;
+        why
+    }
+
+    async fn renew_until_lost(&self, progress: &Progress) -> Interrupt {
         let lease = self.lease();
         let mut renewed = Instant::now();
         loop {
@@ -343,8 +350,10 @@ impl<DB: Backend> Attempt<DB> {
             Interrupt::LostLease | Interrupt::Again => Ended::Elsewhere,
             Interrupt::Store(error) => {
                 // The lease ends by itself; where the store is back already, sooner.
-                let _ = self.hand_over(Duration::from_secs(1), false).await;
-                Ended::Store(error)
+                match self.hand_over(Duration::from_secs(1), false).await {
+                    Ok(false) => Ended::Elsewhere,
+                    Ok(true) | Err(_) => Ended::Store(error),
+                }
             }
             Interrupt::Unknown(reason) => self.park(&reason).await,
             Interrupt::Later(delay, reason) => self.later(delay, &reason).await,

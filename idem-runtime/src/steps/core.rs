@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
@@ -47,11 +48,41 @@ impl Clock {
 pub(crate) struct Progress {
     /// A step's transaction is open.
     open: AtomicBool,
+    /// A call is under way that can't be repeated.
+    calling: AtomicBool,
+    called: Notify,
 }
 
 impl Progress {
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::SeqCst)
+    }
+
+    /// A call is under way until the value is dropped.
+    pub(crate) fn calling(self: &Arc<Self>) -> Calling {
+        self.calling.store(true, Ordering::SeqCst);
+        Calling(self.clone())
+    }
+
+    /// Ready when no call is under way.
+    pub(crate) async fn call_ended(&self) {
+        loop {
+            let called = self.called.notified();
+            if !self.calling.load(Ordering::SeqCst) {
+                return;
+            }
+            called.await;
+        }
+    }
+}
+
+/// See [`Progress::calling`].
+pub(crate) struct Calling(Arc<Progress>);
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        self.0.calling.store(false, Ordering::SeqCst);
+        self.0.called.notify_waiters();
     }
 }
 

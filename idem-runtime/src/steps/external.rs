@@ -320,12 +320,14 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
                 }
                 intended = Instant::now();
             }
-            // A process that was stopped between the record and the call must not call any more.
-            if intended.elapsed() > (rules.limit - rules.timeout) / 2 {
+            faults::point("call.before");
+            // A process that was stopped between the record and the call must not call any more: its request would arrive too
+            // late, or beside another owner's.
+            if intended.elapsed() > ((rules.limit - rules.timeout) / 2).min(core.lease / 2) {
                 let reason = format!("step `{}` was held up before its call", rules.name);
                 return core.halt(Interrupt::Later(Duration::ZERO, reason)).await;
             }
-            faults::point("call.before");
+            let calling = (!rules.honours_key(core)).then(|| core.progress.calling());
             let answer = guarded(rules.timeout, call.clone()(client, &key, &input)).await;
             faults::point("call.after");
             let failure = match answer {
@@ -333,6 +335,9 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
                 Some(Err(error)) => error.classify(),
                 None => CallFailure::Unknown(format!("no answer within {:?}", rules.timeout)),
             };
+            if !matches!(failure, CallFailure::Refused(_)) {
+                drop(calling);
+            }
             match failure {
                 CallFailure::Refused(refusal) => return refuse(core, &rules, refusal).await,
                 // It speaks for its own call, and not for one before it of which nothing was heard.

@@ -91,15 +91,20 @@ pub struct Unclassified(String);
 
 impl<E: Error> From<E> for Unclassified {
     fn from(error: E) -> Self {
-        let mut text = error.to_string();
-        let mut next = error.source();
-        while let Some(source) = next {
-            text.push_str(": ");
-            text.push_str(&source.to_string());
-            next = source.source();
-        }
-        Self(text)
+        Self(describe(&error))
     }
+}
+
+/// An error with its causes.
+pub(super) fn describe(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
 }
 
 impl fmt::Debug for Unclassified {

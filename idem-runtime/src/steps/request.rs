@@ -11,7 +11,7 @@ use super::{Journal, Steps, seal};
 use crate::accept::{Buffered, Finished, Landed, Mode, Ticket};
 use crate::atomic::{self, POLL, jitter, new_owner};
 use crate::backend::operations::{Fence, Start, Started};
-use crate::backend::{self, Backend, Claim};
+use crate::backend::{self, Backend, Claim, Record};
 use crate::call::{Authorized, Prepare};
 use crate::faults;
 use crate::idempotency::StoreError;
@@ -56,8 +56,19 @@ async fn operate<DB: Backend, E: 'static>(
     mut prepare: Prepare<Steps<DB, E>>,
 ) -> Finished {
     let shared = request.ticket.idempotency.shared.clone();
+    let mut in_flight = false;
     if DB::SINGLE_WRITER || shared.recent.contains(&request.id) {
-        match request.look(request.limit(), &Vec::new(), false).await {
+        let idempotency = &request.ticket.idempotency;
+        let looked = idempotency.look(&request.id, request.limit()).await;
+        let judged = looked.and_then(|record| {
+            // Where there is one writer, a claim would wait for a step's transaction only to learn this.
+            in_flight = record.as_ref().is_some_and(Record::is_in_flight);
+            match record {
+                Some(record) => request.judge(&record, &Vec::new(), false),
+                None => Ok(None),
+            }
+        });
+        match judged {
             Ok(Some(finished)) => return finished,
             Ok(None) => {}
             Err(error) => return request.store_failure(&error),
@@ -75,7 +86,7 @@ async fn operate<DB: Backend, E: 'static>(
         }
         None => unreachable!("a handler with recovery points says how its arguments are stored"),
     };
-    let (fence, clock) = match claim(&request, &inputs).await {
+    let (fence, clock) = match claim(&request, &inputs, in_flight).await {
         Ok(Claimed::Won(fence, clock)) => (fence, clock),
         Ok(Claimed::Finished(finished)) => return *finished,
         Err(error) => return request.store_failure(&error),
@@ -113,10 +124,12 @@ fn rejected_now(_: Response) -> Interrupt {
     Interrupt::Later(std::time::Duration::ZERO, reason.to_owned())
 }
 
-/// Claims the key, or finds out what has it. Waits for another's answer up to the operation's `wait`.
+/// Claims the key, or finds out what has it. Waits for another's answer up to the operation's `wait`. `in_flight`: there is
+/// another.
 async fn claim<DB: Backend>(
     request: &atomic::Attempt<DB>,
     inputs: &[u8],
+    mut in_flight: bool,
 ) -> Result<Claimed, StoreError> {
     let ticket = &request.ticket;
     let idempotency = &ticket.idempotency;
@@ -145,18 +158,28 @@ async fn claim<DB: Backend>(
         attempt: 1,
         owner,
     };
+    let in_progress = || {
+        Claimed::Finished(Box::new(
+            request.refused(Code::KeyInProgress, Signal::PendingDuplicate),
+        ))
+    };
     let wait_until = Instant::now() + ticket.rules.wait;
     let mut pause = POLL.0;
     loop {
-        let limit = request.limit();
-        faults::point("claim.before");
-        let mut alone = idempotency.alone(limit).await?;
-        let started = alone.run(limit, async |connection: &mut DB::Connection| {
-            DB::start(connection, &claim, &start).await
-        });
-        let started = started.await;
-        drop(alone);
-        faults::point("claim.after");
+        let started = if std::mem::take(&mut in_flight) {
+            Ok(Started::InFlight)
+        } else {
+            let limit = request.limit();
+            faults::point("claim.before");
+            let mut alone = idempotency.alone(limit).await?;
+            let started = alone.run(limit, async |connection: &mut DB::Connection| {
+                DB::start(connection, &claim, &start).await
+            });
+            let started = started.await;
+            drop(alone);
+            faults::point("claim.after");
+            started
+        };
         match started {
             Ok(Started::Won { now, .. }) => return Ok(Claimed::Won(fence, Clock::new(now))),
             Ok(Started::Held(record)) => {
@@ -175,8 +198,7 @@ async fn claim<DB: Backend>(
             }
         }
         if ticket.rules.in_flight == InFlight::Reject || Instant::now() >= wait_until {
-            let refused = request.refused(Code::KeyInProgress, Signal::PendingDuplicate);
-            return Ok(Claimed::Finished(Box::new(refused)));
+            return Ok(in_progress());
         }
         tokio::time::sleep(jitter(pause)).await;
         pause = (pause * 2).min(POLL.1);
@@ -184,7 +206,8 @@ async fn claim<DB: Backend>(
         while let Some(record) = idempotency.look(&request.id, request.limit()).await? {
             match request.judge(&record, &Vec::new(), false)? {
                 Some(finished) => return Ok(Claimed::Finished(Box::new(finished))),
-                None if Instant::now() >= wait_until => break,
+                None if !record.is_in_flight() => break,
+                None if Instant::now() >= wait_until => return Ok(in_progress()),
                 None => {}
             }
             tokio::time::sleep(jitter(pause)).await;

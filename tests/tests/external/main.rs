@@ -1,0 +1,6 @@
+//! Effects outside the database, over real HTTP: a charge at the fake provider between two steps in the database.
+
+mod answers;
+mod crash;
+mod owners;
+mod setup;
