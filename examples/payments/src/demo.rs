@@ -43,7 +43,7 @@ async fn crash(stage: &mut Stage) -> Result<()> {
     let answer = crash_after_payment(stage, &request).await?;
     println!("   The client sends its request again, with the same key: {answer}");
     expect(&answer, StatusCode::CREATED, "Idempotent-Replayed")?;
-    // The second is the recovery worker's, with the same key.
+    println!("   The card was charged again with the same key, which changes nothing.");
     stage.end_story("charge", 2).await
 }
 
@@ -62,7 +62,7 @@ async fn lookup(stage: &mut Stage) -> Result<()> {
     let answer = crash_after_payment(stage, &request).await?;
     println!("   The client sends its request again, with the same key: {answer}");
     expect(&answer, StatusCode::CREATED, "Idempotent-Replayed")?;
-    // The recovery worker asked for the debit, and found it.
+    println!("   It was not debited again: the bank was asked for the reference, and found it.");
     stage.end_story("debit", 1).await
 }
 

@@ -1,5 +1,7 @@
 //! The provider's client, and what its errors say of the effect.
 
+use std::error::Error;
+use std::iter;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -122,7 +124,7 @@ pub enum GatewayError {
     Busy(Option<Duration>),
     #[error("the provider can't be reached")]
     NotSent(#[source] reqwest::Error),
-    #[error("the provider's answer is lost: {0}")]
+    #[error("the provider's answer is lost")]
     Lost(#[source] reqwest::Error),
     #[error("the provider answered {0}")]
     Unexpected(StatusCode),
@@ -147,7 +149,31 @@ impl Classify for GatewayError {
                 refusal: unavailable(),
                 after: None,
             },
-            Self::Lost(_) | Self::Unexpected(_) => CallFailure::Unknown(self.to_string()),
+            Self::Lost(_) | Self::Unexpected(_) => CallFailure::Unknown(with_causes(&self)),
         }
+    }
+}
+
+/// The text of an error and of what caused it: an operator reads it.
+fn with_causes(error: &dyn Error) -> String {
+    let causes = iter::successors(Some(error), |&error| error.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_provider_documents_proves_that_no_money_moved() {
+        for status in [200, 302, 400, 404, 409, 500, 502, 503, 504] {
+            let status = StatusCode::from_u16(status).expect("it is a status");
+            let failure = GatewayError::Unexpected(status).classify();
+            assert!(matches!(failure, CallFailure::Unknown(_)), "{status}");
+        }
+        let code = "card_declined".to_owned();
+        let declined = GatewayError::Declined(Declined { code }).classify();
+        assert!(matches!(declined, CallFailure::Refused(_)));
     }
 }

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 const HELP: &str = "\
-payments           serve on 127.0.0.1:3001, or on the ADDR of the environment
+payments [serve]   serve on 127.0.0.1:3001, or on the ADDR of the environment
 payments --demo    kill the server, lose answers, and count the payments at the provider
 payments provider  the fake provider alone, on 127.0.0.1:3002 or ADDR
 

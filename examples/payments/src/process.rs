@@ -24,7 +24,11 @@ pub struct Process {
 impl Process {
     /// Starts this program with an argument, and waits until it says where it listens.
     pub async fn start(argument: &str, environment: &[(&str, &str)]) -> io::Result<Self> {
-        let mut child = Command::new(env::current_exe()?)
+        let mut command = Command::new(env::current_exe()?);
+        // Ctrl-C is its parent's, which still needs it then.
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command
             .arg(argument)
             .envs(environment.iter().copied())
             .env(STOP_WITH_PARENT, "yes")

@@ -2,6 +2,8 @@
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -34,4 +36,25 @@ fn an_argument_that_is_unknown_prints_what_there_is() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("payments --demo"));
+}
+
+/// What a reader copies from the page is what runs here.
+#[test]
+fn the_code_of_the_page_about_effects_is_this_code() {
+    let page = include_str!("../../../docs/effects.md");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let code: String = ["lib.rs", "payments.rs", "gateway.rs"]
+        .map(|file| fs::read_to_string(sources.join(file)).unwrap())
+        .concat();
+    let lines: Vec<&str> = code.lines().map(str::trim).collect();
+    let blocks: Vec<&str> = page.split("```rust\n").skip(1).collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let block = block.split("```").next().unwrap();
+        let wanted: Vec<&str> = block.lines().map(str::trim).collect();
+        assert!(
+            lines.windows(wanted.len()).any(|window| window == wanted),
+            "this is not in the example:\n{block}"
+        );
+    }
 }

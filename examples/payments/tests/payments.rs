@@ -308,3 +308,16 @@ async fn a_key_whose_record_is_gone_pays_nothing_again() {
     assert_eq!(late.status, StatusCode::CONFLICT);
     assert_eq!(service.ledger().len(), 1);
 }
+
+#[tokio::test]
+async fn a_key_past_its_ttl_pays_nothing_again() {
+    let service = Service::start().await;
+    service.pay("/charges", "k", "tok_visa").await;
+    sqlx::query("UPDATE idem_keys SET expires_at = expires_at - 8 * 86400000, retain_until = retain_until - 8 * 86400000")
+        .execute(&service.state.pool)
+        .await
+        .unwrap();
+    let late = service.pay("/charges", "k", "tok_visa").await;
+    assert_eq!(late.status, StatusCode::GONE);
+    assert_eq!(service.ledger().len(), 1);
+}
