@@ -28,6 +28,7 @@ mod suggest;
 mod tests;
 mod units;
 mod values;
+mod words;
 
 use proc_macro::TokenStream;
 

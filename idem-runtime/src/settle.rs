@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use axum::response::{IntoResponse, Response};
 
@@ -97,73 +98,48 @@ impl Settled {
     }
 }
 
-/// Carries a return type into the choice of its tier.
+/// First tier: the error implements [`Disposition`].
+///
+/// Method calls try a type, then what it derefs to, and pass over a method whose `impl` has a bound that does not
+/// hold: `settle` is that of the first tier that fits what the handler returns.
 #[derive(Debug)]
-pub struct Outcome<R>(PhantomData<fn(R)>);
+pub struct Declared<R>(Sourced<R>);
+/// Second tier: the error is a `std::error::Error`.
+#[derive(Debug)]
+pub struct Sourced<R>(Plain<R>);
+/// Third tier: the error is only a response.
+#[derive(Debug)]
+pub struct Plain<R>(Total<R>);
+/// Last tier: there is no error.
+#[derive(Debug)]
+pub struct Total<R>(PhantomData<fn(R)>);
 
-/// Where the choice of the tier starts; see the traits below.
-pub fn outcome<R>(_: &R) -> Outcome<R> {
-    Outcome(PhantomData)
+/// Where the choice of the tier starts.
+pub const fn outcome<R>(_: &R) -> Declared<R> {
+    Declared(Sourced(Plain(Total(PhantomData))))
 }
 
-/// The error implements [`Disposition`].
-#[derive(Debug)]
-pub struct Declared;
-/// The error is a `std::error::Error`.
-#[derive(Debug)]
-pub struct Sourced;
-/// The error is only a response.
-#[derive(Debug)]
-pub struct Plain;
-/// There is no error.
-#[derive(Debug)]
-pub struct Total;
+macro_rules! next_tier {
+    ($($tier:ident: $next:ident;)*) => {
+        $(
+            impl<R> Deref for $tier<R> {
+                type Target = $next<R>;
 
-/// First tier.
-pub trait SettleDeclared {
-    /// This tier.
-    fn kind(&self) -> Declared {
-        Declared
-    }
+                fn deref(&self) -> &$next<R> {
+                    &self.0
+                }
+            }
+        )*
+    };
 }
-impl<T, E: Disposition> SettleDeclared for &&&Outcome<Result<T, E>> where Result<T, E>: IntoResponse {}
+next_tier!(Declared: Sourced; Sourced: Plain; Plain: Total;);
 
-/// Second tier.
-pub trait SettleSourced {
-    /// This tier.
-    fn kind(&self) -> Sourced {
-        Sourced
-    }
-}
-impl<T, E: Error + 'static> SettleSourced for &&Outcome<Result<T, E>> where
-    Result<T, E>: IntoResponse
+impl<T, E: Disposition> Declared<Result<T, E>>
+where
+    Result<T, E>: IntoResponse,
 {
-}
-
-/// Third tier.
-pub trait SettlePlain {
-    /// This tier.
-    fn kind(&self) -> Plain {
-        Plain
-    }
-}
-impl<T, E> SettlePlain for &Outcome<Result<T, E>> where Result<T, E>: IntoResponse {}
-
-/// Last tier.
-pub trait SettleTotal {
-    /// This tier.
-    fn kind(&self) -> Total {
-        Total
-    }
-}
-impl<R> SettleTotal for Outcome<R> {}
-
-impl Declared {
     /// Settles by the error's own word.
-    pub fn settle<T, E: Disposition>(self, output: Result<T, E>) -> Settled
-    where
-        Result<T, E>: IntoResponse,
-    {
+    pub fn settle(&self, output: Result<T, E>) -> Settled {
         Settled::of(output, |error| {
             if error.cause().is_some_and(asks_to_run_again) {
                 return Fate::Retry;
@@ -176,12 +152,12 @@ impl Declared {
     }
 }
 
-impl Sourced {
+impl<T, E: Error + 'static> Sourced<Result<T, E>>
+where
+    Result<T, E>: IntoResponse,
+{
     /// Settles by what the error's chain holds.
-    pub fn settle<T, E: Error + 'static>(self, output: Result<T, E>) -> Settled
-    where
-        Result<T, E>: IntoResponse,
-    {
+    pub fn settle(&self, output: Result<T, E>) -> Settled {
         Settled::of(output, |error| {
             if asks_to_run_again(error) {
                 Fate::Retry
@@ -192,19 +168,19 @@ impl Sourced {
     }
 }
 
-impl Plain {
+impl<T, E> Plain<Result<T, E>>
+where
+    Result<T, E>: IntoResponse,
+{
     /// Settles by the operation's default.
-    pub fn settle<T, E>(self, output: Result<T, E>) -> Settled
-    where
-        Result<T, E>: IntoResponse,
-    {
+    pub fn settle(&self, output: Result<T, E>) -> Settled {
         Settled::of(output, |_| Fate::Err)
     }
 }
 
-impl Total {
-    /// Settles by the status alone.
-    pub fn settle<R: IntoResponse>(self, output: R) -> Settled {
+impl<R> Total<R> {
+    /// Settles by the status alone. `U` is `R`: a bound on it is blamed where the type is written.
+    pub fn settle<U: IntoResponse>(&self, output: U) -> Settled {
         Settled::total(output.into_response())
     }
 }

@@ -1,4 +1,6 @@
-#![allow(unused)]
+//! An argument need not be `Sync`: one request has it.
+#![deny(warnings)]
+#![allow(dead_code)]
 
 #[path = "../support.rs"]
 mod support;
@@ -18,8 +20,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Counter {
 }
 
 #[idempotent(scope = "account")]
-async fn create(tx: &mut Tx<Sqlite>, account: Account, counter: Counter, Json(new): Json<NewOrder>) -> StatusCode {
+async fn create(_tx: &mut Tx<Sqlite>, account: Account, counter: Counter, Json(new): Json<NewOrder>) -> StatusCode {
+    counter.0.set(counter.0.get() + 1);
+    drop(new);
     StatusCode::CREATED
 }
 
-fn main() {}
+/// Nor where the last of them is read from the parts.
+#[idempotent(scope = "account")]
+async fn close(_tx: &mut Tx<Sqlite>, counter: Counter, account: Account) -> StatusCode {
+    counter.0.set(1);
+    StatusCode::OK
+}
+
+fn main() {
+    let _: Router<AppState> = Router::new().route("/", post(create).put(close));
+}
