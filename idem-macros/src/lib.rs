@@ -29,6 +29,7 @@ mod suggest;
 mod tests;
 mod units;
 mod values;
+mod words;
 
 use proc_macro::TokenStream;
 
@@ -91,7 +92,7 @@ use proc_macro::TokenStream;
 /// | `wait` | a duration | `"5s"` | how long a duplicate waits before it is refused with 409 |
 /// | `expired` | `"execute"` or `"reject"` | `"execute"` | what a key does after its `ttl`: count as new, or be refused with 410 |
 /// | `tombstone` | a duration | `"30d"` | how long a key stays refused after its `ttl`; only with `expired = "reject"` |
-/// | `timeout` | a duration | `"30s"` | how long the handler may run; then it is rolled back, and answered 503 |
+/// | `timeout` | a duration | `"30s"`, `"2m"` with steps | how long the handler may run; then it is rolled back, and answered 503; with steps, it goes on later |
 /// | `max_body` | a size | `"2MiB"` | the largest request body; a larger one is answered 413 |
 /// | `max_response` | a size | `"1MiB"` | the largest answer that is stored; a larger one is rolled back, and answered 500 |
 /// | `fingerprint_headers` | a list of header names: `["x-api-version"]` | `[]` | header fields in which a repeated request must be equal too |

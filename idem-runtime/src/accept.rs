@@ -459,13 +459,10 @@ impl<DB: Backend> Ticket<DB> {
         let Ok(read) = self.detached(read).await else {
             return Err(Problem::new(Code::HandlerPanicked));
         };
-        let response = read.map_err(|error| {
+        let mut response = read.map_err(|error| {
             tracing::error!(target: "idem", operation = self.spec.name, %error, "an answer could not be rebuilt");
             Problem::new(Code::StoreUnavailable)
         })?;
-        let Some(mut response) = response else {
-            return Err(Problem::new(Code::StoreUnavailable));
-        };
         if response.status().is_success() {
             *response.status_mut() = status;
         }

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRef, FromRequest, FromRequestParts, Request};
@@ -28,13 +30,18 @@ use crate::tx::Handle;
 
 /// A handler's arguments: a tuple whose members are read from the request's parts, but for the last,
 /// which may want the body.
-pub trait Split: Sized + Send + 'static {
+#[diagnostic::on_unimplemented(
+    message = "a handler takes sixteen arguments beside its transaction at most",
+    label = "too many arguments",
+    note = "gather some in a type of yours that implements `FromRequestParts`"
+)]
+pub trait Split: Sized + 'static {
     /// The arguments as the handler has them.
-    type Tuple: Send + 'static;
+    type Tuple;
     /// Those that are read before the body.
-    type Prefix: Send + Sync + 'static;
+    type Prefix: 'static;
     /// The last.
-    type Last: Send + 'static;
+    type Last: 'static;
 
     /// All together.
     fn join(prefix: Self::Prefix, last: Self::Last) -> Self;
@@ -117,7 +124,9 @@ impl<S: Send + Sync, T: FromRequestParts<S> + Send> LastArgument<S, ByParts> for
 type Early<A> = (<A as Split>::Prefix, Option<<A as Split>::Last>);
 
 /// How arguments are read, each by itself, so that rustc blames the one that can't be.
-pub trait Extract<S, M>: Split {
+///
+/// That arguments are `Send` is said here, and of the handler's own future, where rustc blames the one that is not.
+pub trait Extract<S, M>: Split<Prefix: Send, Last: Send> + Send {
     /// Reads what comes from the parts.
     fn early(
         parts: &mut Parts,
@@ -134,7 +143,8 @@ pub trait Extract<S, M>: Split {
 
 macro_rules! arguments {
     ($($part:ident)* ; $last:ident) => {
-        impl<$($part: Send + Sync + 'static,)* $last: Send + 'static> Split for ($($part,)* $last,) {
+        #[diagnostic::do_not_recommend]
+        impl<$($part: 'static,)* $last: 'static> Split for ($($part,)* $last,) {
             type Tuple = Self;
             type Prefix = ($($part,)*);
             type Last = $last;
@@ -155,7 +165,7 @@ macro_rules! arguments {
         impl<S, M, $($part,)* $last> Extract<S, M> for ($($part,)* $last,)
         where
             S: Send + Sync,
-            $($part: PartArgument<S> + Send + Sync + 'static,)*
+            $($part: PartArgument<S> + Send + 'static,)*
             $last: LastArgument<S, M> + Send + 'static,
         {
             async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
@@ -176,7 +186,8 @@ macro_rules! arguments {
             }
         }
 
-        impl<$($part: Send + Sync + 'static,)* $last: Send + Sync + 'static> Split
+        #[diagnostic::do_not_recommend]
+        impl<$($part: 'static,)* $last: 'static> Split
             for AllParts<($($part,)* $last,)>
         {
             type Tuple = ($($part,)* $last,);
@@ -198,8 +209,8 @@ macro_rules! arguments {
         impl<S, $($part,)* $last> Extract<S, ByParts> for AllParts<($($part,)* $last,)>
         where
             S: Send + Sync,
-            $($part: PartArgument<S> + Send + Sync + 'static,)*
-            $last: PartArgument<S> + Send + Sync + 'static,
+            $($part: PartArgument<S> + Send + 'static,)*
+            $last: PartArgument<S> + Send + 'static,
         {
             async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
                 $(let $part = part(parts, state).await?;)*
@@ -268,32 +279,22 @@ enum Source<A: Split> {
     Again(Parts),
 }
 
-/// Calls the handler and settles its answer. Hides the operation.
-type Start<H, A> = for<'t> fn(&'t mut H, A) -> BoxFuture<'t, Settled>;
-
-/// What is done with arguments: stored, where the handler may run again without its request, and called with.
-struct Use<H, A> {
-    save: Option<fn(&A) -> Inputs>,
-    start: Start<H, A>,
-}
-
-impl<H, A> Clone for Use<H, A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<H, A> Copy for Use<H, A> {}
-
 /// Makes the arguments, ready to be called with. Hides the state's type.
 type Reader<H, A> = Box<
-    dyn Fn(Source<A>, Bytes, Use<H, A>) -> BoxFuture<'static, Result<Ready<H>, Response>>
+    dyn Fn(Source<A>, Bytes, Operated<H, A>) -> BoxFuture<'static, Result<Ready<H>, Response>>
         + Send
         + Sync,
 >;
 
 /// A request whose parts were read: the only argument of a generated handler.
-pub struct Call<H: Handle, A: Split> {
+///
+/// Without other bounds: what the handler's types must be is the operation's to say.
+pub struct Call<H: 'static, A: 'static> {
+    run: Box<dyn FnOnce(Operated<H, A>) -> BoxFuture<'static, Response> + Send>,
+}
+
+/// The same, with its types known.
+struct Arrived<H: Handle, A: Split> {
     idempotency: Idempotency<H::Db>,
     parts: Parts,
     body: Body,
@@ -337,18 +338,21 @@ where
                 Ok(Ready::new(arguments, operation))
             })
         });
-        Ok(Self {
+        let arrived = Arrived {
             idempotency,
             parts,
             body,
             early,
             late_parts,
             read,
+        };
+        Ok(Self {
+            run: Box::new(move |operation| Box::pin(arrived.run(operation))),
         })
     }
 }
 
-impl<H: Handle, A: Split> fmt::Debug for Call<H, A> {
+impl<H: 'static, A: 'static> fmt::Debug for Call<H, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").finish_non_exhaustive()
     }
@@ -364,22 +368,16 @@ pub(crate) struct Ready<H> {
 type Called<H> = Box<dyn for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send>;
 
 impl<H: Handle> Ready<H> {
-    fn new<A: Split>(arguments: A, operation: Use<H, A>) -> Self {
+    fn new<A: Send + 'static>(arguments: A, operation: Operated<H, A>) -> Self {
         Self {
-            inputs: operation.save.map(|save| save(&arguments)),
-            call: called(move |handle: &mut H| (operation.start)(handle, arguments)),
+            inputs: operation.inputs(&arguments),
+            call: called(move |handle: &mut H| operation.start(handle, arguments)),
         }
     }
 
     /// With arguments that were stored.
-    pub(crate) fn again<O: Operation<Handle = H, Args: Split>>(arguments: O::Args) -> Self {
-        Self::new(
-            arguments,
-            Use {
-                save: None,
-                start: Erased::of::<O>().operation.start,
-            },
-        )
+    pub(crate) fn again<O: Operation<Handle = H, Args: Send>>(arguments: O::Args) -> Self {
+        Self::new(arguments, &Of::<O>(PhantomData))
     }
 }
 
@@ -389,7 +387,7 @@ pub(crate) type Prepare<H> =
 
 /// Builds the answer of a replay again.
 pub(crate) type Rebuild<DB> =
-    for<'c> fn(&'c mut <DB as Database>::Connection, &'c Replay) -> BoxFuture<'c, Option<Response>>;
+    for<'c> fn(&'c mut <DB as Database>::Connection, &'c Replay) -> BoxFuture<'c, Response>;
 
 /// A closure that is boxed by a cast is not higher-ranked; one that meets this bound is.
 fn called<H, F>(call: F) -> Called<H>
@@ -419,19 +417,19 @@ impl<H: Handle> fmt::Debug for Authorized<H> {
     }
 }
 
-impl<H: Handle, A: Split> Call<H, A> {
-    /// Runs the operation for this request.
-    pub async fn run<O: Operation<Handle = H, Args = A>>(self) -> Answer<O> {
-        let response = match O::authorize(&self.early.0).await {
-            Err(refused) => refused,
-            Ok(()) => H::run(self.authorized(Erased::of::<O>())).await,
-        };
-        Answer(response, PhantomData)
+impl<H: Handle, A: Split<Prefix: Send, Last: Send>> Arrived<H, A> {
+    async fn run(self, operation: Operated<H, A>) -> Response {
+        if let Some(authorize) = operation.authorize() {
+            let checked = authorize(&self.early.0);
+            if let Err(refused) = checked.await {
+                return refused;
+            }
+        }
+        H::run(self.authorized(operation)).await
     }
 
-    /// Not generic over the operation: handlers with the same arguments share it.
-    fn authorized(self, operation: Erased<H, A>) -> Authorized<H> {
-        let scope = (operation.scope)(&self.early.0);
+    fn authorized(self, operation: Operated<H, A>) -> Authorized<H> {
+        let scope = operation.scope(&self.early.0);
         let read = self.read;
         let mut first = Some((self.early, self.late_parts));
         let prepare: Prepare<H> = Box::new(move |parts, body| {
@@ -439,49 +437,82 @@ impl<H: Handle, A: Split> Call<H, A> {
                 Some((early, parts)) => Source::Read(early, parts),
                 None => Source::Again(parts.clone()),
             };
-            read(source, body.clone(), operation.operation)
+            read(source, body.clone(), operation)
         });
         Authorized {
             idempotency: self.idempotency,
-            spec: operation.spec,
+            spec: operation.spec(),
             scope,
             parts: self.parts,
             body: self.body,
             prepare,
-            rebuild: operation.rebuild,
+            rebuild: operation.rebuild(),
         }
     }
 }
 
-/// An operation as values: code that takes it is compiled once for all handlers with the same arguments.
-struct Erased<H: Handle, A: Split> {
-    spec: &'static Spec,
-    scope: fn(&A::Prefix) -> ScopeKey,
-    operation: Use<H, A>,
-    rebuild: Option<Rebuild<H::Db>>,
+/// The check of `authorize`.
+pub(crate) type Authorize<P> = for<'p> fn(&'p P) -> BoxFuture<'p, Result<(), Response>>;
+
+/// An operation, of which only the types are known: code that takes it is compiled once for all handlers with the same
+/// arguments.
+trait Erased<H, A>: Sync {
+    fn spec(&self) -> &'static Spec;
+
+    fn authorize(&self) -> Option<Authorize<A::Prefix>>
+    where
+        A: Split;
+
+    fn scope(&self, prefix: &A::Prefix) -> ScopeKey
+    where
+        A: Split;
+
+    /// Calls the handler and settles its answer.
+    fn start<'t>(&self, handle: &'t mut H, arguments: A) -> BoxFuture<'t, Settled>;
+
+    fn rebuild(&self) -> Option<Rebuild<H::Db>>
+    where
+        H: Handle;
+
+    /// The arguments as data, where the handler may run again without its request.
+    fn inputs(&self, arguments: &A) -> Option<Inputs>;
 }
 
-impl<H: Handle, A: Split> Erased<H, A> {
-    fn of<O: Operation<Handle = H, Args = A>>() -> Self {
+type Operated<H, A> = &'static dyn Erased<H, A>;
+
+/// The operation itself.
+struct Of<O>(PhantomData<fn() -> O>);
+
+impl<O: Operation> Erased<O::Handle, O::Args> for Of<O> {
+    fn spec(&self) -> &'static Spec {
+        &O::SPEC
+    }
+
+    fn authorize(&self) -> Option<Authorize<<O::Args as Split>::Prefix>> {
+        O::AUTHORIZE
+    }
+
+    fn scope(&self, prefix: &<O::Args as Split>::Prefix) -> ScopeKey {
+        (O::FUNCTIONS.scope)(prefix)
+    }
+
+    fn start<'t>(&self, handle: &'t mut O::Handle, arguments: O::Args) -> BoxFuture<'t, Settled> {
+        let functions = O::FUNCTIONS;
+        settled((functions.call)(handle, arguments), functions.settle)
+    }
+
+    fn rebuild(&self) -> Option<Rebuild<<O::Handle as Handle>::Db>> {
+        O::REBUILD
+    }
+
+    fn inputs(&self, arguments: &O::Args) -> Option<Inputs> {
         const {
             assert!(
-                O::KEEPS_INPUTS || !<O::Handle as Handle>::RECOVERS,
+                O::INPUTS.is_some() || !<O::Handle as Handle>::RECOVERS,
                 "`#[idempotent]` must see that this handler has steps: write `&mut Steps<DB, E>`, and no alias of it"
             );
         }
-        Self {
-            spec: &O::SPEC,
-            scope: O::scope,
-            operation: Use {
-                save: O::KEEPS_INPUTS.then_some(O::inputs),
-                start: |handle, arguments| settled(O::call(handle, arguments), O::settle),
-            },
-            rebuild: if O::REBUILDS {
-                Some(|connection, replay| Box::pin(O::replay(connection, replay)))
-            } else {
-                None
-            },
-        }
+        O::INPUTS.map(|inputs| inputs(arguments))
     }
 }
 
@@ -492,18 +523,32 @@ fn settled<R: 'static>(
     Box::pin(async move { settle(answer.await) })
 }
 
-/// What a generated handler returns. `O` is how routes, recovery and tests find the operation.
-pub struct Answer<O>(Response, PhantomData<fn() -> O>);
+/// What a generated handler returns: the answer to come. `O` is how routes, recovery and tests find the operation.
+#[must_use = "a handler runs when it is awaited"]
+pub struct Running<O> {
+    answer: BoxFuture<'static, Response>,
+    operation: PhantomData<fn() -> O>,
+}
 
-impl<O> IntoResponse for Answer<O> {
-    fn into_response(self) -> Response {
-        self.0
+/// Runs an operation for a request.
+pub fn run<O: Operation>(call: Call<O::Handle, O::Args>) -> Running<O> {
+    Running {
+        answer: (call.run)(&Of::<O>(PhantomData)),
+        operation: PhantomData,
     }
 }
 
-impl<O> fmt::Debug for Answer<O> {
+impl<O> Future for Running<O> {
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
+        self.answer.as_mut().poll(context)
+    }
+}
+
+impl<O> fmt::Debug for Running<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Answer").field(&self.0.status()).finish()
+        f.debug_struct("Running").finish_non_exhaustive()
     }
 }
 
@@ -514,7 +559,7 @@ impl<O> fmt::Debug for Answer<O> {
 )]
 pub trait IdempotentHandler<T>: Clone + Send + Sync + 'static {
     /// The operation.
-    type Operation: Operation<Handle: Handle, Args: Split>;
+    type Operation: Operation;
 
     /// Calls your own function, in a transaction of yours: for unit tests. The arguments are those of
     /// the function, as a tuple, without the transaction. There is no key, no claim and no stored answer.
@@ -527,7 +572,8 @@ pub trait IdempotentHandler<T>: Clone + Send + Sync + 'static {
         handle: &'t mut <Self::Operation as Operation>::Handle,
         arguments: <<Self::Operation as Operation>::Args as Split>::Tuple,
     ) -> BoxFuture<'t, <Self::Operation as Operation>::Output> {
-        <Self::Operation as Operation>::call(handle, Split::from_tuple(arguments))
+        let functions = <Self::Operation as Operation>::FUNCTIONS;
+        (functions.call)(handle, Split::from_tuple(arguments))
     }
 
     /// What the attribute says of it.
@@ -537,10 +583,9 @@ pub trait IdempotentHandler<T>: Clone + Send + Sync + 'static {
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, Fut, O, H, A> IdempotentHandler<(H, A)> for F
+impl<F, O, H, A> IdempotentHandler<(H, A)> for F
 where
-    F: Fn(Call<H, A>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Answer<O>>,
+    F: Fn(Call<H, A>) -> Running<O> + Clone + Send + Sync + 'static,
     H: Handle,
     A: Split,
     O: Operation<Handle = H, Args = A>,

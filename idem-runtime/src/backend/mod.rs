@@ -333,6 +333,26 @@ pub(crate) fn asks_to_run_again(error: &sqlx::Error) -> bool {
     fault(error) == Fault::RunAgain
 }
 
+/// Whether the database was out of reach, or on its way down: nobody's fault, and over some day.
+pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => true,
+        // Connection exceptions, a lack of resources, an operator's intervention: of PostgreSQL, and what others took from it.
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            code.len() == 5
+                && ["08", "53", "57"]
+                    .iter()
+                    .any(|class| code.starts_with(class))
+        }),
+        _ => false,
+    }
+}
+
 /// Whether a statement failed since a handler had dropped what the connection had prepared: another connection serves.
 pub(crate) fn is_stale(error: &sqlx::Error) -> bool {
     // `invalid_sql_statement_name` of PostgreSQL

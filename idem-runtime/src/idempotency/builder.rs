@@ -112,8 +112,8 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         self
     }
 
-    /// How many attempts that did not end it an operation with recovery points has, before it is kept as *unknown*: 10 unless
-    /// said. What a shutdown hands over does not count.
+    /// How many attempts that did not end it an operation with recovery points has, before it is kept as *unknown*: 30 unless
+    /// said, which is two hours of trying. What a shutdown hands over does not count.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = attempts;

@@ -64,7 +64,7 @@ impl Default for Settings {
             cipher: None,
             status_link: None,
             lease: Duration::from_secs(30),
-            max_attempts: 10,
+            max_attempts: 30,
             retry_pause: Duration::from_secs(1),
             max_in_flight: 1024,
             max_waiting: 4096,

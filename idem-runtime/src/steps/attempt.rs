@@ -248,10 +248,15 @@ impl<DB: Backend> Attempt<DB> {
             Fate::Commit => true,
             Fate::Reject => response.status.as_u16() < 500,
             Fate::Err => self.rules.errors == Errors::Store && response.status.as_u16() < 500,
-            Fate::Release | Fate::Retry => false,
+            Fate::Release | Fate::Transient | Fate::Retry => false,
         };
         if nothing && !kept {
             return self.release(Ended::Released(response)).await;
+        }
+        if fate == Fate::Transient {
+            // Stored, it would be the answer for good, though the handler says that it may work later.
+            let reason = format!("the handler answered {}, for the moment", response.status);
+            return Err(Interrupt::Later(Duration::ZERO, reason));
         }
         self.complete(&mut core, response).await
     }

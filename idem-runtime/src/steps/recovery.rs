@@ -102,7 +102,7 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
     pub fn register<F, T, E, M, O>(mut self, _: F) -> Self
     where
         F: IdempotentHandler<T, Operation = O>,
-        O: Operation<Handle = Steps<DB, E>, Args: Arguments<S, M>>,
+        O: Operation<Handle = Steps<DB, E>, Args: Arguments<S, M> + Send>,
         E: 'static,
         M: 'static,
     {
@@ -353,7 +353,7 @@ async fn recover<DB, S, O, E, M>(
 where
     DB: Backend,
     S: Send + Sync + 'static,
-    O: Operation<Handle = Steps<DB, E>, Args: Arguments<S, M>>,
+    O: Operation<Handle = Steps<DB, E>, Args: Arguments<S, M> + Send>,
     E: 'static,
 {
     let spec = &O::SPEC;
@@ -378,7 +378,7 @@ where
         journal: Journal::default(),
         clock: Clock::new(row.now),
         tries: row.tries,
-        rebuilds: O::REBUILDS,
+        rebuilds: O::REBUILD.is_some(),
         idempotency,
     };
     let inputs = match opened.map(|bytes| inputs::decode(&bytes)) {
