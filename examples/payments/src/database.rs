@@ -39,15 +39,30 @@ use backend::*;
 /// How long a request waits for a connection.
 pub const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Why there is no address.
+#[derive(Debug, thiserror::Error)]
+pub enum UrlError {
+    #[error("DATABASE_URL is not set; a build for {DATABASE} needs it, as in {EXAMPLE_URL}")]
+    Missing,
+    #[error(
+        "DATABASE_URL begins with `{0}:`, and this build speaks {DATABASE} ({EXAMPLE_URL}); there are others: \
+         `cargo run -p payments --no-default-features --features postgres` (or `mysql`, or `sqlite`)"
+    )]
+    OtherScheme(String),
+}
+
 /// The address in the environment, or the embedded database where there is one.
-pub fn url() -> Result<String, String> {
-    match (env::var("DATABASE_URL"), DEFAULT_URL) {
-        (Ok(url), _) => Ok(url),
-        (Err(_), Some(url)) => Ok(url.to_owned()),
-        (Err(_), None) => Err(format!(
-            "DATABASE_URL is not set; a build for {DATABASE} needs it, as in {EXAMPLE_URL}"
-        )),
+pub fn url() -> Result<String, UrlError> {
+    let url = match (env::var("DATABASE_URL"), DEFAULT_URL) {
+        (Ok(url), _) => url,
+        (Err(_), Some(url)) => url.to_owned(),
+        (Err(_), None) => return Err(UrlError::Missing),
+    };
+    let scheme = url.split(':').next().unwrap_or_default();
+    if SCHEMES.contains(&scheme) {
+        return Ok(url);
     }
+    Err(UrlError::OtherScheme(scheme.to_owned()))
 }
 
 /// Opens a pool.

@@ -55,6 +55,7 @@ async fn main() -> ExitCode {
 
 /// Serves until it is told to stop, and ends what has begun.
 async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
+    let database_url = database::url()?;
     // Kept to the end: the provider stops with it.
     let (provider, _process) = match env::var("PROVIDER_URL") {
         Ok(url) => (url, None),
@@ -63,7 +64,7 @@ async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
             (process.url.clone(), Some(process))
         }
     };
-    let pool = database::connect(&database::url()?).await?;
+    let pool = database::connect(&database_url).await?;
     let state = AppState::start(pool.clone(), Gateway::new(provider.as_str())?).await?;
     let idempotency = state.idempotency.clone();
     let recovery = payments::recovery(&state).spawn();

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `tok_declined` | 402, and no money moves |
 //! | `tok_busy` | 429 at the first request, and no money moves |
+//! | `tok_cut` | at the first request the connection breaks, and no money moves |
 //! | `tok_lost` | money moves, and the connection breaks before the answer |
 //! | `tok_slow` | money moves, and the answer comes a minute later |
 //! | another | money moves |
@@ -121,15 +122,16 @@ async fn pay(
             let later = [(RETRY_AFTER, "1")];
             return Ok((StatusCode::TOO_MANY_REQUESTS, later).into_response());
         }
+        "tok_cut" if !came_before => {
+            ledger.note(&entry)?;
+            return Ok(broken());
+        }
         _ => {}
     }
     let payment = ledger.pay(&mut entry)?;
     match order.source.as_str() {
         "tok_slow" => tokio::time::sleep(Duration::from_secs(60)).await,
-        "tok_lost" => {
-            let broken = stream::once(async { Err::<String, _>(io::Error::other("broken")) });
-            return Ok((StatusCode::CREATED, Body::from_stream(broken)).into_response());
-        }
+        "tok_lost" => return Ok(broken()),
         _ => {}
     }
     Ok(paid(payment).into_response())
@@ -137,6 +139,12 @@ async fn pay(
 
 fn paid(payment: String) -> impl IntoResponse {
     (StatusCode::CREATED, Json(json!({ "id": payment })))
+}
+
+/// The connection ends before there is an answer.
+fn broken() -> Response {
+    let body = stream::once(async { Err::<String, _>(io::Error::other("broken")) });
+    (StatusCode::CREATED, Body::from_stream(body)).into_response()
 }
 
 /// The ledger can't be written.

@@ -38,6 +38,20 @@ fn an_argument_that_is_unknown_prints_what_there_is() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("payments --demo"));
 }
 
+#[test]
+fn an_address_of_another_database_says_what_to_run() {
+    let output = Command::new(env!("CARGO_BIN_EXE_payments"))
+        .env("DATABASE_URL", "postgres://localhost/payments")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("--no-default-features --features postgres"),
+        "{errors}"
+    );
+}
+
 /// What a reader copies from the page is what runs here.
 #[test]
 fn the_code_of_the_page_about_effects_is_this_code() {

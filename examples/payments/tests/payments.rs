@@ -251,6 +251,19 @@ async fn after_a_lost_answer_a_debit_is_found_by_its_reference() {
 }
 
 #[tokio::test]
+async fn a_debit_that_is_not_found_is_not_made_again_while_the_first_may_still_arrive() {
+    let service = Service::start().await;
+    let answer = service.pay("/debits", "k", "tok_cut").await;
+    assert_eq!(answer.status, StatusCode::CONFLICT);
+    assert_eq!(answer.body["code"], "idempotency-key-in-progress");
+    let recovery = payments::recovery(&service.state);
+    assert_eq!(recovery.run_once().await.unwrap(), []);
+    assert_eq!(service.ledger().len(), 1);
+    let unfinished = service.get("/operations", "alice").await;
+    assert_eq!(unfinished[0]["state"], "started");
+}
+
+#[tokio::test]
 async fn after_a_lost_answer_a_redemption_is_unknown_until_an_operator_resolves_it() {
     let service = Service::start().await;
     for _ in 0..2 {

@@ -7,6 +7,7 @@ use sqlx::mysql::MySqlConnectOptions;
 pub type Db = sqlx::MySql;
 
 pub(super) const DATABASE: &str = "MySQL and MariaDB";
+pub(super) const SCHEMES: &[&str] = &["mysql", "mariadb"];
 pub(super) const DEFAULT_URL: Option<&str> = None;
 pub(super) const EXAMPLE_URL: &str = "mysql://user:password@localhost/payments";
 

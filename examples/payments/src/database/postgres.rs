@@ -7,6 +7,7 @@ use sqlx::postgres::PgConnectOptions;
 pub type Db = sqlx::Postgres;
 
 pub(super) const DATABASE: &str = "PostgreSQL";
+pub(super) const SCHEMES: &[&str] = &["postgres", "postgresql"];
 pub(super) const DEFAULT_URL: Option<&str> = None;
 pub(super) const EXAMPLE_URL: &str = "postgres://user:password@localhost/payments";
 

@@ -7,6 +7,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 pub type Db = sqlx::Sqlite;
 
 pub(super) const DATABASE: &str = "SQLite";
+pub(super) const SCHEMES: &[&str] = &["sqlite"];
 pub(super) const DEFAULT_URL: Option<&str> = Some("sqlite:payments.db");
 pub(super) const EXAMPLE_URL: &str = "sqlite:payments.db";
 

@@ -1,5 +1,6 @@
 //! The provider, the server and the database of the demo.
 
+use std::env;
 use std::time::Duration;
 
 use idem_runtime::Idempotency;
@@ -109,7 +110,10 @@ impl Stage {
 }
 
 async fn server(database_url: &str, provider: &Process) -> Result<Process> {
+    // What goes wrong is meant to, unless somebody asks.
+    let log = env::var("RUST_LOG").unwrap_or_else(|_| "off".to_owned());
     let environment = [
+        ("RUST_LOG", log.as_str()),
         ("ADDR", "127.0.0.1:0"),
         ("DATABASE_URL", database_url),
         ("PROVIDER_URL", &provider.url),
