@@ -113,6 +113,23 @@ fn a_scope_in_the_last_argument() {
 }
 
 #[test]
+fn a_handler_with_steps() {
+    matches_snapshot(
+        "steps",
+        r#"scope = "account", operation = "charges.create", definition = 2"#,
+        r#"
+        async fn create_charge(
+            steps: &mut Steps<Postgres, ApiError>,
+            account: Account,
+            State(gateway): State<External<Gateway>>,
+            Json(new): Json<NewCharge>,
+        ) -> Result<Json<Charge>, ApiError> {
+            charge(steps, account, &gateway, new).await
+        }"#,
+    );
+}
+
+#[test]
 fn a_generic_handler() {
     matches_snapshot(
         "generic",

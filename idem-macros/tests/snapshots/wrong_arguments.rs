@@ -1,5 +1,5 @@
 ::core::compile_error! {
-    "unknown argument `retries`; there are `scope`, `ttl`, `errors`, `in_flight`, `wait`, `expired`, `tombstone`, `timeout`, `max_body`, `max_response`, `fingerprint_headers`, `fingerprint_ignore`, `key_space`, `authorize`, `replay_with`, `operation`, `key`, `state`, `crate`"
+    "unknown argument `retries`; there are `scope`, `ttl`, `errors`, `in_flight`, `wait`, `expired`, `tombstone`, `timeout`, `max_body`, `max_response`, `fingerprint_headers`, `fingerprint_ignore`, `key_space`, `authorize`, `replay_with`, `operation`, `definition`, `key`, `state`, `crate`"
 }
 ::core::compile_error! {
     "invalid `ttl`: `x` is no unit (ms, s, m, h and d are); write a number and a unit, as \"48h\" or \"7d\""
