@@ -22,7 +22,7 @@ use crate::response::HeaderPolicy;
 /// | [`in_flight`](Self::in_flight) | wait |
 /// | [`expired`](Self::expired) | execute |
 /// | [`tombstone`](Self::tombstone) | 30 days, only with `expired` = reject |
-/// | [`timeout`](Self::timeout) | 30 seconds |
+/// | [`timeout`](Self::timeout) | 30 seconds; a handler with steps has 2 minutes unless its attribute says |
 /// | [`max_body`](Self::max_body) | 2 MiB |
 /// | [`max_response`](Self::max_response) | 1 MiB |
 /// | [`max_in_flight`](Self::max_in_flight) | 1024 |
@@ -30,6 +30,9 @@ use crate::response::HeaderPolicy;
 /// | [`store_timeout`](Self::store_timeout) | 1.5 seconds |
 /// | [`bare_keys`](Self::bare_keys) | accepted |
 /// | [`isolation`](Self::isolation) | the database's own default |
+/// | [`lease`](Self::lease) | 30 seconds |
+/// | [`max_attempts`](Self::max_attempts) | 30 |
+/// | [`retry_pause`](Self::retry_pause) | 1 second |
 /// | [`round_trips`](Self::round_trips) | as few as possible |
 #[derive(Debug)]
 pub struct IdempotencyBuilder<DB: Backend> {
