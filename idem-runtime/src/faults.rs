@@ -145,6 +145,8 @@ mod active {
         }
         if STOP_AT.as_ref().is_some_and(|at| at.is(passed, name)) {
             signal("-STOP");
+            // The signal is sent, and the process stands still a moment later: not past this point.
+            std::thread::sleep(std::time::Duration::from_millis(100));
         }
     }
 

@@ -2,5 +2,8 @@
 
 mod answers;
 mod crash;
+mod lifetime;
+mod outage;
 mod owners;
+mod resume;
 mod setup;

@@ -75,6 +75,14 @@ impl Shop {
         }
     }
 
+    /// With other variables for its probes.
+    pub(crate) fn with(mut self, environment: &[(&str, &str)]) -> Shop {
+        for (name, value) in environment {
+            self.setting = self.setting.with(name, value);
+        }
+        self
+    }
+
     /// A probe with a recovery worker.
     pub(crate) async fn probe(&self) -> Application {
         Application::start(&self.setting).await
