@@ -30,6 +30,9 @@ pub(crate) struct Entry {
     /// Of an external step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) call: Option<Call>,
+    /// An operator said how it ended, and may correct that as long as nothing followed it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) decided: bool,
 }
 
 /// What a step is.
@@ -105,11 +108,11 @@ impl Journal {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// The step that was begun and not ended, if there is one: the last.
-    pub(crate) fn begun(&mut self) -> Option<&mut Entry> {
+    /// The step of which an operator may say how it ended, if there is one: the last.
+    pub(crate) fn open(&mut self) -> Option<&mut Entry> {
         self.steps
             .last_mut()
-            .filter(|entry| entry.state == StepState::Begun)
+            .filter(|entry| entry.state == StepState::Begun || entry.decided)
     }
 }
 
@@ -121,6 +124,7 @@ impl Entry {
             state,
             value,
             call: None,
+            decided: false,
         }
     }
 
