@@ -123,6 +123,7 @@
 //! | `axum-extra` | its extractors as a handler's arguments: cookies, typed headers, `Query`, `Form`, `Cached`, `WithRejection` |
 //! | `chrono`, `time`, `rust_decimal` | dates and decimals in the state of a handler; in a request they need no feature |
 //! | `testing` | the module `testing`, for tests of your own handlers |
+//! | `cli` | the program `idem`, for operators, on every database: `cargo install --path idem-runtime --features cli` |
 //!
 //! At least one database is needed to do anything.
 //!
@@ -142,6 +143,7 @@
 //! | [`response`] | which fields of an answer are stored |
 //! | [`problem`] | every error answer, with its stable code |
 //! | [`telemetry`] | signals: one a request |
+//! | [`operations`] | operations with recovery points that are not resolved, and decisions about them |
 //! | [`Sweeper`], [`Erased`] | how records end |
 //! | [`PayloadCipher`], [`Replay`] | stored answers encrypted, or built again |
 

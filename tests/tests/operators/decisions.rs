@@ -8,7 +8,7 @@ use idem_runtime::steps::Recovered;
 use idem_tests::wait::{PATIENCE, until};
 use serde_json::json;
 
-use crate::handler::{Answer, End, Plan, Policy, Reserve, Tested, Version};
+use crate::handler::{Answer, End, Plan, Policy, Tested, Version};
 use crate::on_each_database;
 use crate::setup::World;
 
@@ -201,18 +201,22 @@ async fn an_operation_that_is_started_is_not_decided<DB: Tested>() {
 
 async fn a_step_that_ended_is_not_said_to_be_done<DB: Tested>() {
     let world = World::<DB>::new(Plan {
-        reserve: Reserve::EndsItsTransaction,
+        end: End::Panics,
         ..Plan::default()
     })
     .await;
-    assert_eq!(world.charge("alice").await, 409);
+    world.charge("alice").await;
+    world.plan(|plan| plan.first = "book");
+    assert_eq!(world.recover(Version::First).await, Recovered::Unknown);
     let operation = world.only().await;
+    let before = world.dump().await;
     let operations = world.app.idempotency.operations();
     let decided = operations.resolve(operation.seen, charged(), "alice", "why");
     assert!(matches!(
         decided.await,
         Err(OperationsError::NothingBegun(_))
     ));
+    assert_eq!(world.dump().await, before);
 }
 
 async fn a_result_that_the_handler_cannot_read_is_unknown_again_and_can_be_corrected<DB: Tested>() {

@@ -265,6 +265,7 @@ async fn json_has_the_documented_fields<DB: Tested>() {
 
 #[tokio::test]
 async fn what_is_asked_for_wrongly_is_told_with_code_2_and_without_passwords() {
+    let seen = format!("{}@1-00000000", "00".repeat(32));
     for (url, arguments, told) in [
         (
             None,
@@ -307,7 +308,7 @@ async fn what_is_asked_for_wrongly_is_told_with_code_2_and_without_passwords() {
             &["resume", "12", "--by", "a", "--why", "b"],
             "copy what `show` prints",
         ),
-        (Some("sqlite::memory:"), &["resume", "12"], "--by"),
+        (Some("sqlite::memory:"), &["resume", &seen], "--by"),
     ] {
         let said = idem(url, arguments).await;
         let messages = said.refused(2);
