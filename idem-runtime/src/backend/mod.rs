@@ -22,13 +22,13 @@ mod sqlite;
 mod types;
 
 pub use operations::OperationStore;
-use types::fingerprint;
-pub(crate) use types::millis;
 pub use types::{
     Answer, Claim, Claimed, Completed, EndFailure, ErasedBatch, Record, State, Stored,
     TransactionState,
 };
 pub(crate) use types::{Content, Standing};
+use types::fingerprint;
+pub(crate) use types::millis;
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
