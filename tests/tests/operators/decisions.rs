@@ -8,8 +8,9 @@ use idem_runtime::steps::Recovered;
 use idem_tests::wait::{PATIENCE, until};
 use serde_json::json;
 
-use crate::handler::{Answer, End, Plan, Policy, Tested, Version};
+use crate::handler::{Tested, Version};
 use crate::on_each_database;
+use crate::plan::{Answer, End, Plan, Policy};
 use crate::setup::World;
 
 on_each_database! {

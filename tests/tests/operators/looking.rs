@@ -5,8 +5,9 @@ use std::time::Duration;
 use idem_runtime::operations::{OperationId, OperationState};
 use idem_runtime::steps::Recovered;
 
-use crate::handler::{Answer, End, Plan, Policy, Tested, Version};
+use crate::handler::{Tested, Version};
 use crate::on_each_database;
+use crate::plan::{Answer, End, Plan, Policy};
 use crate::setup::World;
 
 on_each_database! {

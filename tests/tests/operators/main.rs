@@ -4,6 +4,8 @@
 mod decisions;
 mod handler;
 mod looking;
+mod plan;
 mod program;
+mod provider;
 mod runbook;
 mod setup;

@@ -7,8 +7,9 @@ use idem_runtime::steps::Recovered;
 use idem_tests::wait::{PATIENCE, until};
 use serde_json::{Value, json};
 
-use crate::handler::{Answer, End, Plan, Tested, Version};
+use crate::handler::{Tested, Version};
 use crate::on_each_database;
+use crate::plan::{Answer, End, Plan};
 use crate::setup::{World, idem};
 
 on_each_database! {

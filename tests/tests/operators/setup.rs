@@ -19,7 +19,9 @@ use sqlx::pool::PoolOptions;
 use tokio::process::Command;
 use tower::ServiceExt;
 
-use crate::handler::{App, Plan, Plans, Provider, Tested, Version};
+use crate::handler::{App, Tested, Version};
+use crate::plan::{Plan, Plans};
+use crate::provider::Provider;
 
 /// Makes each named case, an `async fn case<DB: Tested>()`, a test on every database.
 #[macro_export]
@@ -89,7 +91,7 @@ impl<DB: Tested> World<DB> {
     /// With an operation that is unknown, because an `at_most_once` step lost its answer.
     pub(crate) async fn with_lost_answer(timeout: Duration) -> (Self, OperationSummary) {
         let world = Self::new(Plan {
-            answer: crate::handler::Answer::Lost,
+            answer: crate::plan::Answer::Lost,
             timeout,
             ..Plan::default()
         })
