@@ -124,6 +124,7 @@
 //! | `chrono`, `time`, `rust_decimal` | dates and decimals in the state of a handler; in a request they need no feature |
 //! | `reqwest` | its errors say what they mean for an [external step](steps): [`Classify`](steps::Classify) |
 //! | `testing` | the module `testing`, for tests of your own handlers |
+//! | `cli` | the program `idem`, for operators, on every database: `cargo install --path idem-runtime --features cli` |
 //!
 //! At least one database is needed to do anything.
 //!
@@ -143,6 +144,7 @@
 //! | [`response`] | which fields of an answer are stored |
 //! | [`problem`] | every error answer, with its stable code |
 //! | [`telemetry`] | signals: one a request |
+//! | [`operations`] | operations with recovery points that are not resolved, and decisions about them |
 //! | [`Sweeper`], [`Erased`] | how records end |
 //! | [`PayloadCipher`], [`Replay`] | stored answers encrypted, or built again |
 

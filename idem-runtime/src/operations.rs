@@ -166,9 +166,17 @@ impl Decision {
 }
 
 /// See the [module](self). Made by [`Idempotency::operations`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Operations<DB: Backend> {
     idempotency: Idempotency<DB>,
+}
+
+impl<DB: Backend> Clone for Operations<DB> {
+    fn clone(&self) -> Self {
+        Self {
+            idempotency: self.idempotency.clone(),
+        }
+    }
 }
 
 impl<DB: Backend> Idempotency<DB> {
@@ -225,9 +233,9 @@ impl<DB: Backend> Operations<DB> {
         let Some(row) = self.row(id).await? else {
             return Ok(None);
         };
-        let journal = journal_of(&self.idempotency, &row)?;
+        let journal = journal_of(&self.idempotency, &row);
         let audit = self.audit(id).await?;
-        Ok(Some(OperationDetail::of(&row, &journal, audit)))
+        Ok(Some(OperationDetail::of(&row, journal, audit)))
     }
 
     /// What operators decided about an operation, the oldest first. Kept when the operation is completed.
@@ -264,7 +272,8 @@ impl<DB: Backend> Operations<DB> {
     }
 
     /// Says what became of the step whose outcome is unknown; the operation goes on from there. `actor` and `reason` go into
-    /// the audit.
+    /// the audit. What was said may be corrected in the same way, if the operation becomes unknown again before another step:
+    /// its handler could not read it.
     ///
     /// # Errors
     ///
@@ -286,15 +295,16 @@ impl<DB: Backend> Operations<DB> {
         if matches!(decision, Decision::Refused(_)) {
             nothing_in_flight(&row, &mut journal)?;
         }
-        let begun = journal.begun().ok_or(OperationsError::NothingBegun(id))?;
-        let name = begun.name.clone();
+        let step = journal.open().ok_or(OperationsError::NothingBegun(id))?;
+        let name = step.name.clone();
         let (state, value) = match &decision {
             Decision::Done(value) => (StepState::Done, value),
             Decision::Refused(value) => (StepState::Refused, value),
         };
         let stored = serde_json::value::to_raw_value(value)
             .map_err(|error| OperationsError::Store(Box::new(error)))?;
-        begun.end(state, stored);
+        step.end(state, stored);
+        step.decided = true;
         let detail = serde_json::json!({ "step": name, "value": value }).to_string();
         let audit = Audit {
             actor,
@@ -355,14 +365,12 @@ impl<DB: Backend> Operations<DB> {
         if !decided {
             return Err(OperationsError::Changed(OperationId::of(row.id)));
         }
-        tracing::info!(
-            target: "idem",
-            operation = row.operation,
-            action = audit.action,
-            actor = audit.actor,
-            "an operator resolved an operation"
+        telemetry::resolved(
+            &row.operation,
+            OperationId::of(row.id),
+            audit.action,
+            audit.actor,
         );
-        telemetry::resolved(&row.operation, audit.action);
         Ok(())
     }
 
@@ -397,7 +405,7 @@ impl<DB: Backend> Operations<DB> {
 
 /// Whether the last request has surely arrived by now, or never will.
 fn nothing_in_flight(row: &OperationRow, journal: &mut Journal) -> Result<(), OperationsError> {
-    let call = journal.begun().and_then(|step| step.call.as_ref());
+    let call = journal.open().and_then(|step| step.call.as_ref());
     let left = call.map_or(0, |call| call.last_at + call.limit - row.now);
     match u64::try_from(left) {
         Ok(left) if left > 0 => Err(OperationsError::StillInFlight {

@@ -10,10 +10,37 @@
 //!
 //! `outcome` is the signal's name. Keys and scopes are never labels. [`Signal::Released`] comes on
 //! top of a request's own signal: leave it out when you sum requests over all outcomes.
+//!
+//! # Operations with recovery points
+//!
+//! What happens to them besides requests is an event with the target `idem` too, with the fields `signal`, `operation`,
+//! `id` (the [operation's](crate::operations::OperationId)) and those of the table:
+//!
+//! | `signal` | level | fields | when |
+//! |---|---|---|---|
+//! | `parked` | `ERROR` | `reason` | it is kept as unknown until an operator resolves it |
+//! | `recovered` | `INFO` | `outcome` | a recovery worker took it over and its attempt ended: [`Recovered`](crate::steps::Recovered) in small letters |
+//! | `resolved` | `INFO` | `action` (`done`, `refused`, `resume`), `actor` | an operator decided; the reason is in the audit |
+//!
+//! | metric | kind | labels |
+//! |---|---|---|
+//! | `idempotency_operations_parked_total` | counter | `operation` |
+//! | `idempotency_operations_recovered_total` | counter | `operation`, `outcome` |
+//! | `idempotency_operations_resolved_total` | counter | `operation`, `action` |
+//! | `idempotency_operations_unresolved` | gauge | `state` (`started`, `unknown`) |
+//! | `idempotency_operations_due` | gauge | |
+//! | `idempotency_operations_oldest_seconds` | gauge | |
+//!
+//! Recovery workers set the gauges, each for the whole database, when they start and once a minute: take the maximum over
+//! processes. `due` counts operations whose lease is over or whose next try is due.
 
 use std::{fmt, time::Duration};
 
 use tracing::Level;
+
+mod operations;
+
+pub(crate) use operations::{parked, recovered, resolved, unresolved};
 
 /// The counter's name.
 #[cfg(feature = "metrics")]
@@ -61,45 +88,6 @@ pub enum Signal {
     Overloaded,
     /// The key's outcome is unknown until somebody resolves it.
     Unresolved,
-}
-
-/// An operation is kept as unknown.
-pub(crate) fn parked(operation: &'static str) {
-    let _ = operation;
-    #[cfg(feature = "metrics")]
-    metrics::counter!("idempotency_operations_parked_total", "operation" => operation).increment(1);
-}
-
-/// An operator decided.
-pub(crate) fn resolved(operation: &str, action: &'static str) {
-    let _ = (operation, action);
-    #[cfg(feature = "metrics")]
-    metrics::counter!("idempotency_operations_resolved_total", "operation" => operation.to_owned(), "action" => action)
-        .increment(1);
-}
-
-/// A recovery worker ended its attempt.
-pub(crate) fn recovered(operation: &'static str, outcome: &'static str) {
-    let _ = (operation, outcome);
-    #[cfg(feature = "metrics")]
-    metrics::counter!("idempotency_operations_recovered_total", "operation" => operation, "outcome" => outcome)
-        .increment(1);
-}
-
-/// What is not resolved, as gauges.
-pub(crate) fn unresolved(unresolved: &crate::backend::operations::Unresolved) {
-    let _ = unresolved;
-    #[cfg(feature = "metrics")]
-    {
-        #[allow(clippy::cast_precision_loss, reason = "gauges are floats")]
-        let gauge = |value: u64| value as f64;
-        metrics::gauge!("idempotency_operations_unresolved", "state" => "started")
-            .set(gauge(unresolved.started));
-        metrics::gauge!("idempotency_operations_unresolved", "state" => "unknown")
-            .set(gauge(unresolved.unknown));
-        metrics::gauge!("idempotency_operations_oldest_seconds")
-            .set(gauge(u64::try_from(unresolved.oldest / 1000).unwrap_or(0)));
-    }
 }
 
 impl Signal {
@@ -210,6 +198,7 @@ pub fn describe() {
         metrics::Unit::Seconds,
         "Time from a request's arrival at an idempotent handler to its answer."
     );
+    operations::describe();
 }
 
 #[cfg(test)]

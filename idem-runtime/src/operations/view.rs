@@ -8,6 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::backend::operations::{AuditRow, OperationRow, Unresolved as Counted};
+use crate::idempotency::StoreError;
 use crate::scope::RecordId;
 use crate::steps::{Entry, Journal};
 
@@ -208,18 +209,29 @@ pub struct OperationDetail {
     pub resources: Vec<(String, String)>,
     /// The steps, in the order in which they were taken.
     pub steps: Vec<StepView>,
+    /// Why neither resources nor steps are shown, where they can't be read: no cipher is set, or not theirs.
+    pub unreadable: Option<String>,
     /// What operators decided.
     pub audit: Vec<AuditEntry>,
 }
 
 impl OperationDetail {
-    pub(super) fn of(row: &OperationRow, journal: &Journal, audit: Vec<AuditEntry>) -> Self {
+    pub(super) fn of(
+        row: &OperationRow,
+        journal: Result<Journal, StoreError>,
+        audit: Vec<AuditEntry>,
+    ) -> Self {
+        let (journal, unreadable) = match journal {
+            Ok(journal) => (journal, None),
+            Err(error) => (Journal::default(), Some(error.to_string())),
+        };
         Self {
             summary: OperationSummary::of(row),
             operation_id: row.operation_id,
             definition: row.definition,
-            resources: journal.resources.clone(),
             steps: journal.steps.iter().map(StepView::of).collect(),
+            resources: journal.resources,
+            unreadable,
             audit,
         }
     }
@@ -241,10 +253,14 @@ pub struct StepView {
     pub first_at: Option<i64>,
     /// When its last call was intended.
     pub last_at: Option<i64>,
+    /// Until when its last request may still arrive: before that, nobody can say that it did not happen.
+    pub in_flight_until: Option<i64>,
     /// What its calls send, until it has ended.
     pub input: Option<Value>,
     /// Its result, or its refusal.
     pub value: Option<Value>,
+    /// An operator said how it ended.
+    pub decided: bool,
 }
 
 impl StepView {
@@ -260,8 +276,10 @@ impl StepView {
             key: call.map(|call| call.key),
             first_at: call.map(|call| call.first_at),
             last_at: call.map(|call| call.last_at),
+            in_flight_until: call.map(|call| call.last_at.saturating_add(call.limit)),
             input: call.and_then(|call| call.input.as_deref()).map(json),
             value: entry.value.as_deref().map(json),
+            decided: entry.decided,
         }
     }
 }

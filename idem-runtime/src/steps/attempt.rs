@@ -21,10 +21,12 @@ use crate::faults;
 use crate::guard::{self, Watch};
 use crate::idempotency::{Idempotency, Rules, StoreError};
 use crate::operation::{Errors, Spec};
+use crate::operations::OperationId;
 use crate::parcel::Parcel;
 use crate::problem::{Code, Problem};
 use crate::response::CapturedResponse;
 use crate::settle::Fate;
+use crate::telemetry;
 
 /// How long the pauses between attempts are at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -405,7 +407,6 @@ impl<DB: Backend> Attempt<DB> {
     }
 
     async fn park(self, reason: &str) -> Ended {
-        tracing::error!(target: "idem", operation = self.spec.name, key = self.digest, reason, "an operation is kept as unknown until somebody resolves it");
         faults::point("park.before");
         let limit = self.limit();
         let parked = async {
@@ -417,7 +418,7 @@ impl<DB: Backend> Attempt<DB> {
         };
         match parked.await {
             Ok(true) => {
-                crate::telemetry::parked(self.spec.name);
+                telemetry::parked(self.spec.name, OperationId::of(self.fence.id), reason);
                 Ended::Unknown
             }
             Ok(false) => Ended::Elsewhere,

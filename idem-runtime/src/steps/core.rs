@@ -17,8 +17,10 @@ use crate::backend::{self, Backend, Fault, TransactionState};
 use crate::faults;
 use crate::guard;
 use crate::idempotency::{Idempotency, StoreError};
+use crate::operations::OperationId;
 use crate::problem::Code;
 use crate::scope::RecordId;
+use crate::telemetry;
 use crate::tx::Tx;
 
 /// The database's clock, as this process knows it: what it said, and the time since, which no setting of a clock changes. Never
@@ -225,8 +227,15 @@ impl<DB: Backend> Core<DB> {
             });
             alarmed.await
         };
-        if let Err(error) = alarmed.await {
-            tracing::error!(target: "idem", operation = self.operation, %error, "a late effect could not be noted");
+        match alarmed.await {
+            Ok(true) => {
+                telemetry::parked(self.operation, OperationId::of(self.fence.id), &reason);
+            }
+            // It has ended meanwhile: the event above is all that there is.
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!(target: "idem", operation = self.operation, %error, "a late effect could not be noted");
+            }
         }
     }
 
@@ -324,7 +333,7 @@ pub(crate) fn unseal<DB: Backend>(
     }
     let cipher = idempotency.shared.settings.cipher.as_ref();
     let cipher = cipher.ok_or_else(|| {
-        StoreError::Corrupt("it is encrypted, and no `PayloadCipher` is set".to_owned())
+        StoreError::Cipher("what is stored is encrypted, and no `PayloadCipher` is set".into())
     })?;
     let context = [id.as_bytes().as_slice(), part].concat();
     cipher.open(&context, bytes).map_err(StoreError::Cipher)

@@ -504,6 +504,7 @@ async fn begin<DB: Backend, I: StepData>(
             first_at: now,
             last_at: now,
         }),
+        decided: false,
     });
     core.dirty = true;
     core.flush().await;

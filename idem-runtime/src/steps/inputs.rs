@@ -42,8 +42,9 @@ pub enum Wrapped {}
 pub enum FromState {}
 
 fn read<T: DeserializeOwned>(saved: Option<&RawValue>) -> Result<T, String> {
-    let saved = saved.ok_or("nothing was stored of it")?;
-    serde_json::from_str(saved.get()).map_err(|error| error.to_string())
+    // In a list, what is `null` is read as nothing.
+    let saved = saved.map_or("null", RawValue::get);
+    serde_json::from_str(saved).map_err(|error| error.to_string())
 }
 
 #[diagnostic::do_not_recommend]
@@ -189,3 +190,26 @@ arguments!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8 A9 M9 A10 M10 A11 M11
 arguments!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8 A9 M9 A10 M10 A11 M11 A12 M12 A13 M13);
 arguments!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8 A9 M9 A10 M10 A11 M11 A12 M12 A13 M13 A14 M14);
 arguments!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8 A9 M9 A10 M10 A11 M11 A12 M12 A13 M13 A14 M14 A15 M15);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_as_they_were_stored_even_if_they_are_nothing() {
+        let stored = Inputs::new()
+            .keep(&Some(7))
+            .keep(&None::<u8>)
+            .keep(&Json(()))
+            .keep(&State(()));
+        let bytes = stored.encode().expect("JSON");
+        let saved = decode(&bytes).expect("what was stored");
+        let loaded =
+            <(Option<u8>, Option<u8>, Json<()>) as Arguments<(), _>>::load(&saved[..3], &());
+        let (some, none, Json(())) = loaded.expect("what was kept");
+        assert_eq!((some, none), (Some(7), None));
+        let (State(()),) = Arguments::load(&saved[3..], &()).expect("a part of the state");
+        let other = <(u8, Option<u8>, Json<()>) as Arguments<(), _>>::load(&saved[1..], &());
+        assert!(other.is_err(), "nothing is no number");
+    }
+}

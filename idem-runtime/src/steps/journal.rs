@@ -1,6 +1,6 @@
 //! What is recorded of an operation's steps.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -25,11 +25,18 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
     pub(crate) state: StepState,
     /// The result of what is done, the refusal of what is refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) value: Option<Box<RawValue>>,
     /// Of an external step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) call: Option<Call>,
+    /// An operator said how it ended, and may correct that as long as nothing followed it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) decided: bool,
 }
 
 /// What a step is.
@@ -78,7 +85,11 @@ impl StepState {
 pub(crate) struct Call {
     pub(crate) key: Uuid,
     /// What every call sends; `None` once the step has ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) input: Option<Box<RawValue>>,
     /// Of the input, in hexadecimal.
     pub(crate) digest: String,
@@ -87,6 +98,11 @@ pub(crate) struct Call {
     /// When the first call was intended, and the last, by the database's clock.
     pub(crate) first_at: i64,
     pub(crate) last_at: i64,
+}
+
+/// A value that is there, even if it is `null`: the result of a step that returns nothing.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(from).map(Some)
 }
 
 impl Journal {
@@ -105,11 +121,11 @@ impl Journal {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// The step that was begun and not ended, if there is one: the last.
-    pub(crate) fn begun(&mut self) -> Option<&mut Entry> {
+    /// The step of which an operator may say how it ended, if there is one: the last.
+    pub(crate) fn open(&mut self) -> Option<&mut Entry> {
         self.steps
             .last_mut()
-            .filter(|entry| entry.state == StepState::Begun)
+            .filter(|entry| entry.state == StepState::Begun || entry.decided)
     }
 }
 
@@ -121,6 +137,7 @@ impl Entry {
             state,
             value,
             call: None,
+            decided: false,
         }
     }
 
@@ -220,6 +237,32 @@ mod tests {
             (read.ordinal("reserve", 1), read.ordinal("reserve", 0)),
             (1, 0)
         );
+    }
+
+    #[test]
+    fn a_step_that_returned_nothing_has_a_result() {
+        let (nothing, ()) = through_storage(&()).expect("nothing is JSON");
+        let mut journal = Journal::default();
+        journal.steps.push(Entry {
+            call: Some(Call {
+                key: Uuid::nil(),
+                input: Some(nothing.clone()),
+                digest: String::new(),
+                limit: 0,
+                first_at: 0,
+                last_at: 0,
+            }),
+            ..Entry::atomic("reserve", StepState::Done, Some(nothing))
+        });
+        journal
+            .steps
+            .push(Entry::atomic("other", StepState::Failed, None));
+        let read = Journal::decode(&journal.encode()).expect("what was written");
+        let text = |value: &Option<Box<RawValue>>| value.as_deref().map(|raw| raw.get().to_owned());
+        assert_eq!(text(&read.steps[0].value).as_deref(), Some("null"));
+        let input = read.steps[0].call.as_ref().map(|call| text(&call.input));
+        assert_eq!(input, Some(Some("null".to_owned())));
+        assert_eq!(text(&read.steps[1].value), None);
     }
 
     #[test]

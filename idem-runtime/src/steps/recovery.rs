@@ -24,6 +24,7 @@ use crate::call::{IdempotentHandler, Ready};
 use crate::faults;
 use crate::idempotency::{Idempotency, StoreError};
 use crate::operation::{Operation, Spec};
+use crate::operations::OperationId;
 use crate::telemetry;
 
 /// How often operations that no handler is registered for are looked for.
@@ -357,6 +358,7 @@ where
     E: 'static,
 {
     let spec = &O::SPEC;
+    let id = OperationId::of(row.id);
     let journal = attempt::journal(&idempotency, &row);
     let opened = unseal(
         &idempotency,
@@ -381,24 +383,55 @@ where
         rebuilds: O::REBUILD.is_some(),
         idempotency,
     };
+    let most = attempt.idempotency.shared.settings.max_attempts;
+    if i64::from(row.tries) > i64::from(most) {
+        let reason = format!(
+            "{most} attempts did not end it; the last did not say why: its process may have died"
+        );
+        return told(
+            spec.name,
+            id,
+            attempt.stopped(Interrupt::Unknown(reason)).await,
+        );
+    }
     let inputs = match opened.map(|bytes| inputs::decode(&bytes)) {
         Ok(Ok(inputs)) => inputs,
         Ok(Err(error)) => {
             let reason = format!("the stored arguments can't be read: {error}");
-            return told(spec.name, attempt.stopped(Interrupt::Unknown(reason)).await);
+            return told(
+                spec.name,
+                id,
+                attempt.stopped(Interrupt::Unknown(reason)).await,
+            );
         }
-        Err(error) => return told(spec.name, attempt.stopped(Interrupt::Store(error)).await),
+        Err(error) => {
+            return told(
+                spec.name,
+                id,
+                attempt.stopped(unreadable("arguments", &error)).await,
+            );
+        }
     };
     let journal = match journal {
         Ok(journal) => journal,
-        Err(error) => return told(spec.name, attempt.stopped(Interrupt::Store(error)).await),
+        Err(error) => {
+            return told(
+                spec.name,
+                id,
+                attempt.stopped(unreadable("steps", &error)).await,
+            );
+        }
     };
     if row.definition != spec.definition && !journal.steps.is_empty() {
         let reason = format!(
             "it was begun by definition {} of its handler, and this is definition {}",
             row.definition, spec.definition
         );
-        return told(spec.name, attempt.stopped(Interrupt::Unknown(reason)).await);
+        return told(
+            spec.name,
+            id,
+            attempt.stopped(Interrupt::Unknown(reason)).await,
+        );
     }
     let attempt = Attempt { journal, ..attempt };
     let again: Again<DB, E> = Box::new(move || {
@@ -417,7 +450,16 @@ where
             Ended::Elsewhere
         }
     };
-    told(spec.name, ended)
+    told(spec.name, id, ended)
+}
+
+/// What is stored will not change by itself; a cipher's service may come back.
+fn unreadable(what: &str, error: &StoreError) -> Interrupt {
+    let reason = format!("the stored {what} can't be read: {error}");
+    match error {
+        StoreError::Cipher(_) => Interrupt::Later(Duration::ZERO, reason),
+        _ => Interrupt::Unknown(reason),
+    }
 }
 
 /// Ready when a stopped worker waits no longer.
@@ -426,7 +468,7 @@ async fn last_call(stop: CancellationToken) {
     tokio::time::sleep(LAST_CALL).await;
 }
 
-fn told(operation: &'static str, ended: Ended) -> Recovered {
+fn told(operation: &'static str, id: OperationId, ended: Ended) -> Recovered {
     let recovered = match ended {
         Ended::Completed(..) => Recovered::Completed,
         Ended::Released(_) | Ended::Refused(_) => Recovered::Released,
@@ -434,7 +476,6 @@ fn told(operation: &'static str, ended: Ended) -> Recovered {
         Ended::Unknown => Recovered::Unknown,
         Ended::Elsewhere => Recovered::Elsewhere,
     };
-    telemetry::recovered(operation, recovered.as_str());
-    tracing::info!(target: "idem", operation, outcome = recovered.as_str(), "an operation was taken over");
+    telemetry::recovered(operation, id, recovered.as_str());
     recovered
 }
