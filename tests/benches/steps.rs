@@ -194,7 +194,10 @@ async fn by_hand(
     }
     let mut tx = app.pool.begin().await?;
     let order = reserve(&mut tx, &account, &new).await?;
-    let downstream = format!("{:x}", Sha256::digest(key.as_bytes()));
+    let downstream: String = Sha256::digest(key.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     sqlx::query(
         "UPDATE by_hand SET state = 'charging', order_id = $3, downstream = $4, \
            lease_until = now() + interval '30 seconds' WHERE account = $1 AND key = $2 AND state = 'started'",
