@@ -12,7 +12,7 @@ use crate::setup::{Provider, RECOVERY, Shop, charge, settled, status};
 
 /// Every point, or some: the whole matrix is walked on one database for each kind of provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+pub(crate) enum Extent {
     Whole,
     Sample,
 }
@@ -50,7 +50,11 @@ async fn points(shop: &Shop) -> Vec<String> {
     numbered(&std::fs::read_to_string(file).unwrap_or_default())
 }
 
-async fn every_crash_point_charges_once(backend: Backend, kind: Provider, extent: Extent) {
+pub(crate) async fn every_crash_point_charges_once(
+    backend: Backend,
+    kind: Provider,
+    extent: Extent,
+) {
     let shop = Shop::open(backend, kind).await;
     let points = points(&shop).await;
     for part in [
