@@ -33,6 +33,14 @@ pub(crate) enum Plant {
     KeysKept,
     /// A stored answer is replayed before the caller is authenticated.
     ReplayUnauthenticated,
+    /// That an external step was begun is not committed before its call.
+    IntentLater,
+    /// Each attempt gives the other service a key of its own.
+    KeyOfAttempt,
+    /// A lost answer is followed by another call, whatever the step declares.
+    LostIsNothing,
+    /// The service's word that there was no call is believed at once.
+    AbsentBelieved,
 }
 
 #[cfg(feature = "__faults")]

@@ -16,7 +16,7 @@ use super::{Core, DownstreamKey, Entered, Steps};
 use crate::atomic::jitter;
 use crate::backend::{self, Backend};
 use crate::capability::External;
-use crate::faults;
+use crate::faults::{self, Plant};
 use crate::problem::Code;
 
 /// How often one attempt calls on after an unknown outcome, where that is safe.
@@ -389,6 +389,9 @@ struct Rules {
 impl Rules {
     /// Whether the service still honours the key when a call that begins now arrives.
     fn honours_key<DB: Backend>(&self, core: &mut Core<DB>) -> bool {
+        if faults::planted(Plant::LostIsNothing) {
+            return true;
+        }
         let Some(lifetime) = self.lifetime else {
             return false;
         };
@@ -398,6 +401,9 @@ impl Rules {
 
     /// How long the last request may still arrive.
     fn still_in_flight<DB: Backend>(&self, core: &mut Core<DB>) -> Option<Duration> {
+        if faults::planted(Plant::AbsentBelieved) {
+            return None;
+        }
         let left = backend::millis(self.limit) - age(core, |call| call.last_at);
         // A second more than the clock's own: a limit that is over for this process must be over for all.
         u64::try_from(left)
@@ -480,8 +486,13 @@ async fn begin<DB: Backend, I: StepData>(
                     );
                     return core.halt(Interrupt::Unknown(reason)).await;
                 };
+                let key = if faults::planted(Plant::KeyOfAttempt) {
+                    DownstreamKey::derive(core.operation_id, rules.name, u32::MAX)
+                } else {
+                    DownstreamKey::stored(call.key)
+                };
                 Begun::Call {
-                    key: DownstreamKey::stored(call.key),
+                    key,
                     input,
                     resumed: true,
                 }
@@ -507,7 +518,9 @@ async fn begin<DB: Backend, I: StepData>(
         decided: false,
     });
     core.dirty = true;
-    core.flush().await;
+    if !faults::planted(Plant::IntentLater) {
+        core.flush().await;
+    }
     Begun::Call {
         key,
         input,

@@ -5,13 +5,14 @@ use futures_util::future::join_all;
 use idem_tests::application::Application;
 use idem_tests::http::fresh_key;
 use idem_tests::servers::Backend;
+use idem_tests::wait::until;
 use serde_json::json;
 
-use crate::setup::{Provider, Shop, charge, settled, status};
+use crate::setup::{Provider, RECOVERY, Shop, charge, settled, status};
 
 /// Every point, or some: the whole matrix is walked on one database for each kind of provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+pub(crate) enum Extent {
     Whole,
     Sample,
 }
@@ -49,7 +50,11 @@ async fn points(shop: &Shop) -> Vec<String> {
     numbered(&std::fs::read_to_string(file).unwrap_or_default())
 }
 
-async fn every_crash_point_charges_once(backend: Backend, kind: Provider, extent: Extent) {
+pub(crate) async fn every_crash_point_charges_once(
+    backend: Backend,
+    kind: Provider,
+    extent: Extent,
+) {
     let shop = Shop::open(backend, kind).await;
     let points = points(&shop).await;
     for part in [
@@ -108,10 +113,61 @@ async fn recovered(shop: &Shop, app: &Application, kind: Provider, point: &str, 
     assert_eq!(ledger_after, ledger, "{what}: a replay calls nobody");
 }
 
+/// Every point of a recovery, too: the process that took the operation over dies, and a third one ends it.
+async fn every_crash_point_of_a_recovery_charges_once(
+    backend: Backend,
+    kind: Provider,
+    extent: Extent,
+) {
+    let points = points_of_recovery(backend, kind).await;
+    for part in ["step.begin", "complete", "commit"] {
+        let met = points.iter().any(|point| point.starts_with(part));
+        assert!(met, "no point of {part}: {points:?}");
+    }
+    let chosen = (0..points.len()).filter(|at| extent.includes(*at));
+    join_all(chosen.map(async |at| {
+        let point = &points[at];
+        let shop = Shop::open(backend, kind).await;
+        let key = fresh_key();
+        shop.crash_at("call.after#1", &key).await;
+        let crashing = shop.setting.clone().with("IDEM_CRASH_AT", point);
+        let mut second = Application::start(&crashing).await;
+        let status = second.server.ended(RECOVERY).await;
+        assert!(!status.success(), "{point}: {status}");
+        let third = shop.probe().await;
+        recovered(&shop, &third, kind, &format!("recovery, {point}"), &key).await;
+    }))
+    .await;
+}
+
+/// Those that do not depend on how often the worker looked, or on when it renewed its lease.
+async fn points_of_recovery(backend: Backend, kind: Provider) -> Vec<String> {
+    let shop = Shop::open(backend, kind).await;
+    shop.crash_at("call.after#1", &fresh_key()).await;
+    let file = shop.directory.path().join("points");
+    let counting = shop
+        .setting
+        .clone()
+        .with("IDEM_CRASH_COUNT", file.display());
+    let _second = Application::start(&counting).await;
+    until("it is recovered", RECOVERY, async || {
+        let left = "SELECT COUNT(*) FROM idem_operations";
+        shop.database.number(left).await == 0
+    })
+    .await;
+    let passed = std::fs::read_to_string(file).unwrap_or_default();
+    let mut points = numbered(&passed);
+    points.retain(|point| !point.starts_with("take_over") && !point.starts_with("renew"));
+    points
+}
+
 macro_rules! matrix {
     ($($module:ident: $backend:ident, $keys:ident, $asked:ident, $neither:ident;)*) => {
         $(mod $module {
-            use super::{Backend, Extent, Provider, every_crash_point_charges_once};
+            use super::{
+                Backend, Extent, Provider, every_crash_point_charges_once,
+                every_crash_point_of_a_recovery_charges_once,
+            };
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn a_provider_that_honours_keys_charges_once_wherever_it_crashes() {
@@ -129,6 +185,24 @@ macro_rules! matrix {
             async fn a_provider_that_is_neither_charges_at_most_once_wherever_it_crashes() {
                 let kind = Provider::Neither;
                 every_crash_point_charges_once(Backend::$backend, kind, Extent::$neither).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn a_provider_that_honours_keys_charges_once_wherever_the_recovery_crashes() {
+                let kind = Provider::HonoursKeys;
+                every_crash_point_of_a_recovery_charges_once(Backend::$backend, kind, Extent::$keys)
+                    .await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn a_provider_that_can_be_asked_charges_once_wherever_the_recovery_crashes() {
+                let kind = Provider::CanBeAsked;
+                every_crash_point_of_a_recovery_charges_once(
+                    Backend::$backend,
+                    kind,
+                    Extent::$asked,
+                )
+                .await;
             }
         })*
     };

@@ -2,8 +2,10 @@
 
 mod answers;
 mod crash;
+mod late;
 mod lifetime;
 mod outage;
 mod owners;
+mod planted;
 mod resume;
 mod setup;

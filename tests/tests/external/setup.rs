@@ -190,13 +190,13 @@ pub(crate) async fn settled(call: &Call) -> Answer {
 pub(crate) async fn status(app: &Application, problem: &Answer, token: &str) -> Answer {
     let links = problem.lines("link");
     let links = links.iter().map(|link| String::from_utf8_lossy(link));
-    let named = links.filter_map(|link| {
+    let mut named = links.filter_map(|link| {
         let (target, relation) = link.split_once('>')?;
         let target = target.strip_prefix('<')?.to_owned();
         relation.contains("rel=\"status\"").then_some(target)
     });
     let path = named
-        .last()
+        .next_back()
         .unwrap_or_else(|| panic!("no status link: {problem:?}"));
     app.client.get(&path).token(token).send().await
 }
