@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Every argument, with values to show in advice.
-const ARGUMENTS: [(&str, &[&str]); 19] = [
+const ARGUMENTS: [(&str, &[&str]); 20] = [
     ("scope", &["\"account\""]),
     ("ttl", &["\"48h\"", "\"7d\""]),
     ("errors", &["\"store\""]),
@@ -32,6 +32,7 @@ const ARGUMENTS: [(&str, &[&str]); 19] = [
     ("authorize", &["may_create"]),
     ("replay_with", &["rebuild"]),
     ("operation", &["\"orders.create\""]),
+    ("definition", &["2"]),
     ("key", &["\"optional\""]),
     ("state", &["AppState"]),
     ("crate", &["\"::idem_runtime\""]),
@@ -63,6 +64,8 @@ const KEY: Choices = Choices {
 pub(crate) struct Args {
     pub(crate) scope: Option<ScopePath>,
     pub(crate) operation: Option<String>,
+    /// The version of a handler's steps.
+    pub(crate) definition: Option<u16>,
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Duration>,
     pub(crate) tombstone: Option<Duration>,
@@ -82,6 +85,8 @@ pub(crate) struct Args {
     pub(crate) authorize: Option<Path>,
     pub(crate) replay_with: Option<Path>,
     pub(crate) state: Option<Type>,
+    /// The names of all that is given, with the tokens to blame.
+    pub(crate) given: Vec<(String, TokenStream)>,
     /// `None` when what was given is refused: then nothing of the runtime can be named.
     pub(crate) runtime: Option<CratePath>,
 }
@@ -98,6 +103,8 @@ impl Args {
         };
         for argument in &arguments {
             args.read(argument, errors);
+            let name = argument.name.to_string();
+            args.given.push((name, argument.value.clone()));
         }
         let given = |name: &str| arguments.iter().find(|argument| argument.name == name);
         if !tries_scope {
@@ -128,6 +135,12 @@ impl Args {
         args
     }
 
+    /// The value of an argument, to blame.
+    pub(crate) fn value(&self, name: &str) -> Option<&TokenStream> {
+        let given = self.given.iter().find(|(given, _)| given == name);
+        given.map(|(_, value)| value)
+    }
+
     fn read(&mut self, argument: &Argument, errors: &mut Errors) {
         match argument.name.to_string().as_str() {
             "scope" => {
@@ -147,6 +160,7 @@ impl Args {
                     }
                 });
             }
+            "definition" => self.definition = argument.number(errors),
             "ttl" => self.ttl = argument.duration(errors),
             "wait" => self.wait = argument.duration(errors),
             "tombstone" => self.tombstone = argument.duration(errors),

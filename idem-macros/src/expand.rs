@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Index, spanned::Spanned};
+use syn::{Expr, GenericParam, Index, Pat, spanned::Spanned};
 
 use crate::{
     model::{Model, Output},
@@ -14,46 +14,49 @@ use crate::{
 /// The generated function: a handler for axum, around the user's own function and its operation.
 pub(crate) fn expand(model: &Model) -> TokenStream {
     let Model {
+        handle,
         outer,
         inner,
         visibility,
         signature,
         body,
         operation,
-        handle,
         ..
     } = model;
     let runtime = model.runtime.private();
     let name = &signature.ident;
     let (declared, used, bounds) = model.generics.split_for_impl();
-    let args = args_type(model);
-    let output = output_type(model, &runtime);
+    let args = args_type(model, &|place| model.runtime.private_at(place));
+    let output = match model.output {
+        Output::Opaque(_) => quote!(#runtime::Settled),
+        _ => output_type(model),
+    };
     let hidden = hidden_type(model);
-    let implementation = implementation(model, &runtime, &args, &output);
-    let checks = state_checks(model, &runtime);
+    let implementation = implementation(model);
     let list = arguments_list(model);
     let call = local("call", name, list);
     let call_type = {
         let runtime = model.runtime.private_at(list);
         quote_spanned!(list=> #runtime::Call<#handle, #args>)
     };
+    let alias = &model.alias;
     let run = {
-        let runtime = model.runtime.private_at(list);
-        quote_spanned!(list=> #runtime::run::<#operation #used>(#call).await)
+        let alias = alias_at(model, list);
+        quote_spanned!(list=> #alias::run::<#operation #used>(#call))
     };
     quote! {
         #(#outer)*
-        #visibility async fn #name #declared(
+        #visibility fn #name #declared(
             #call: #call_type,
-        ) -> #runtime::Answer<impl #runtime::Operation<Handle = #handle, Args = #args, Output = #output>>
+        ) -> #runtime::Running<impl #runtime::Operation<Handle = #handle, Args = #args, Output = #output>>
         #bounds
         {
+            use #runtime as #alias;
             #[deny(clippy::disallowed_methods)]
             #(#inner)*
             #signature #body
             #hidden
             #implementation
-            #checks
             #run
         }
     }
@@ -87,119 +90,132 @@ fn arguments_list(model: &Model) -> Span {
     at(model.signature.paren_token.span.join())
 }
 
-/// A reference to the arguments that are read before the body.
-fn prefix_type(model: &Model) -> TokenStream {
-    let list = arguments_list(model);
-    let runtime = model.runtime.private_at(list);
-    quote_spanned!(list=> &<Self::Args as #runtime::Split>::Prefix)
+/// The runtime's module, as the generated function calls it, at a place of the user's.
+fn alias_at(model: &Model, place: Span) -> Ident {
+    let mut alias = model.alias.clone();
+    alias.set_span(at(place));
+    alias
 }
 
-fn args_type(model: &Model) -> TokenStream {
+fn args_type(model: &Model, runtime: &dyn Fn(Span) -> TokenStream) -> TokenStream {
     let arguments = &model.arguments;
     let list = arguments_list(model);
     let tuple = quote_spanned!(list=> (#(#arguments,)*));
     if model.all_parts {
-        let runtime = model.runtime.private_at(list);
+        let runtime = runtime(list);
         quote_spanned!(list=> #runtime::AllParts<#tuple>)
     } else {
         tuple
     }
 }
 
-fn output_type(model: &Model, runtime: &TokenStream) -> TokenStream {
+fn output_type(model: &Model) -> TokenStream {
+    let alias = &model.alias;
     match &model.output {
         Output::Named(ty) => ty.to_token_stream(),
-        Output::Opaque(_) => quote!(#runtime::Settled),
+        Output::Opaque(_) => quote!(#alias::Settled),
         Output::Unit => quote!(()),
     }
 }
 
+/// Without the bounds of the parameters: those are the implementation's.
 fn hidden_type(model: &Model) -> TokenStream {
     let operation = &model.operation;
-    let generics = &model.generics;
-    if generics.params.is_empty() {
+    if model.generics.params.is_empty() {
         return quote!(struct #operation;);
     }
-    let bounds = &generics.where_clause;
-    let types = generics.type_params().map(|parameter| &parameter.ident);
-    quote! {
-        struct #operation #generics(
-            ::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>,
-        ) #bounds;
-    }
+    let parameters = model
+        .generics
+        .params
+        .iter()
+        .map(|parameter| match parameter {
+            GenericParam::Type(parameter) => {
+                let name = &parameter.ident;
+                quote!(#name: ?::core::marker::Sized)
+            }
+            other => other.to_token_stream(),
+        });
+    let types = model
+        .generics
+        .type_params()
+        .map(|parameter| &parameter.ident);
+    let alias = &model.alias;
+    quote!(struct #operation<#(#parameters),*>(#(#alias::Type<#types>),*);)
 }
 
-fn implementation(
-    model: &Model,
-    runtime: &TokenStream,
-    args: &TokenStream,
-    output: &TokenStream,
-) -> TokenStream {
+fn implementation(model: &Model) -> TokenStream {
     let Model {
-        operation, handle, ..
+        operation,
+        handle,
+        alias,
+        ..
     } = model;
     let (declared, used, bounds) = model.generics.split_for_impl();
-    let spec = spec(model, runtime);
-    let scope = scope(model, runtime);
-    let call = call(model, runtime);
-    let out = Ident::new("out", Span::call_site());
-    let settle = match &model.output {
-        Output::Opaque(_) => quote!({ out }),
-        Output::Named(ty) => settle(runtime, &out, ty.span()),
-        Output::Unit => settle(runtime, &out, model.signature.ident.span()),
-    };
-    let authorize = authorize(model, runtime);
-    let replay = replay(model, runtime);
+    let args = args_type(model, &|place| alias_at(model, place).into_token_stream());
+    let output = output_type(model);
+    let spec = spec(model);
+    let checks = checks(model);
+    let scope = scope(model);
+    let call = call(model);
+    let settle = settle(model);
+    let authorize = authorize(model);
+    let rebuild = rebuild(model);
+    let inputs = inputs(model);
     // a generic parameter of an outer `impl` is blamed here
     let name = at(model.signature.ident.span());
     let header = {
-        let runtime = model.runtime.private_at(name);
-        quote_spanned!(name=> impl #declared #runtime::Operation for #operation #used #bounds)
+        let alias = alias_at(model, name);
+        quote_spanned!(name=> impl #declared #alias::Operation for #operation #used #bounds)
     };
     let items = quote! {
         type Handle = #handle;
         type Args = #args;
         type Output = #output;
-        const SPEC: #runtime::Spec = #spec;
-        #scope
-        #call
-        fn settle(out: Self::Output) -> #runtime::Settled #settle
+        const SPEC: #alias::Spec = #spec;
+        const FUNCTIONS: #alias::Functions<Self> = #alias::Functions {
+            scope: #scope,
+            call: #call,
+            settle: #settle,
+        };
         #authorize
-        #replay
+        #rebuild
+        #inputs
+        fn check() {
+            #checks
+        }
     };
     quote_spanned!(name=> #header { #items })
 }
 
-fn scope(model: &Model, runtime: &TokenStream) -> TokenStream {
-    let body = match &model.owner {
-        Some(owner) => {
-            let place = at(owner.span);
-            let index = index(owner.argument, place);
-            let pattern = &owner.pattern;
-            let reference = &owner.reference;
-            quote_spanned! {place=>
-                let #pattern = &prefix.#index;
-                #runtime::ScopeKey::of(#reference)
-            }
-        }
-        None => quote!(::core::unreachable!()),
+fn scope(model: &Model) -> TokenStream {
+    let Some(owner) = &model.owner else {
+        return quote!(|_| ::core::unreachable!());
     };
-    let prefix = prefix_type(model);
-    quote! {
-        fn scope(prefix: #prefix) -> #runtime::ScopeKey {
-            #body
+    let place = at(owner.span);
+    let alias = alias_at(model, place);
+    let index = index(owner.argument, place);
+    let pattern = &owner.pattern;
+    let reference = &owner.reference;
+    if matches!(pattern, Pat::Ident(_)) && matches!(reference, Expr::Path(_)) {
+        return quote_spanned!(place=> |prefix| #alias::ScopeKey::of(&prefix.#index));
+    }
+    quote_spanned! {place=>
+        |prefix| {
+            let #pattern = &prefix.#index;
+            #alias::ScopeKey::of(#reference)
         }
     }
 }
 
-/// The user's future itself is returned where its output has a name: then rustc names the user's function when
-/// that future is not `Send`.
-fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
+/// The user's future is boxed by a method of ours that rustc checks at the user's name. Neither `async` nor `impl
+/// Future`: rustc would prove what the handler's future holds once more, from the start.
+fn call(model: &Model) -> TokenStream {
     let name = &model.signature.ident;
     let place = at(name.span());
+    let alias = alias_at(model, place);
     let (_, used, _) = model.generics.split_for_impl();
     let turbofish = used.as_turbofish();
-    let [tx, args, run, out] = ["tx", "args", "run", "out"].map(|text| local(text, name, place));
+    let [tx, args] = ["tx", "args"].map(|text| local(text, name, place));
     let tuple = if model.all_parts {
         quote_spanned!(place=> #args.0)
     } else {
@@ -211,123 +227,123 @@ fn call(model: &Model, runtime: &TokenStream) -> TokenStream {
         .collect();
     passed.insert(model.handle_at, quote_spanned!(place=> #tx));
     let future = quote_spanned!(place=> #name #turbofish (#(#passed),*));
-    let body = match &model.output {
+    let boxed = match &model.output {
         Output::Opaque(ty) => {
-            let settle = settle(runtime, &out, ty.span());
-            quote_spanned! {place=>
-                let #run = #runtime::handler_future().must_be_send(#future);
-                async move {
-                    let #out = #run.await;
-                    #settle
-                }
-            }
+            let settle = settled_at(model, ty.span());
+            quote_spanned!(place=> must_be_send_and_settled(#future, #settle))
         }
-        Output::Named(_) | Output::Unit => future,
+        Output::Named(_) | Output::Unit => quote_spanned!(place=> must_be_send(#future)),
     };
-    let effects = effect_checks(model);
-    quote_spanned! {place=>
-        fn call<'t>(
-            #tx: &'t mut Self::Handle,
-            #args: Self::Args,
-        ) -> impl ::core::future::Future<Output = Self::Output> + ::core::marker::Send + 't {
-            #effects
-            #body
-        }
+    quote_spanned!(place=> |#tx, #args| #alias::future().#boxed)
+}
+
+fn settle(model: &Model) -> TokenStream {
+    match &model.output {
+        Output::Opaque(_) => quote!(|out| out),
+        Output::Named(ty) => settled_at(model, ty.span()),
+        Output::Unit => settled_at(model, model.signature.ident.span()),
     }
 }
 
 /// Picks what becomes of the answer by what its type is, most specific first.
-fn settle(runtime: &TokenStream, out: &Ident, place: Span) -> TokenStream {
-    let out = Ident::new(&out.to_string(), at(place));
-    quote_spanned!(at(place)=> {
-        use #runtime::*;
-        (&&&&#runtime::outcome(&#out)).kind().settle(#out)
-    })
+fn settled_at(model: &Model, place: Span) -> TokenStream {
+    let place = at(place);
+    let alias = alias_at(model, place);
+    quote_spanned!(place=> |out| #alias::outcome(&out).settle(out))
 }
 
-fn authorize(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
+fn authorize(model: &Model) -> Option<TokenStream> {
     let path = model.args.authorize.as_ref()?;
     let members = model.arguments.len() - usize::from(!model.all_parts);
     let place = at(path.span());
+    let alias = alias_at(model, place);
     let indexes = (0..members).map(|member| index(member, place));
-    let prefix = prefix_type(model);
-    let checked = quote_spanned!(place=> #runtime::authorized(#path(#(&prefix.#indexes),*).await));
     Some(quote_spanned! {place=>
-        fn authorize(
-            prefix: #prefix,
-        ) -> impl ::core::future::Future<Output = ::core::result::Result<(), #runtime::Response>> + ::core::marker::Send {
-            async move { #checked }
-        }
+        const AUTHORIZE: #alias::AuthorizeOf<Self> = #alias::Some(|prefix| {
+            #alias::future().must_be_send_and_authorize(#path(#(&prefix.#indexes),*))
+        });
     })
 }
 
-fn replay(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
+fn rebuild(model: &Model) -> Option<TokenStream> {
     let path = model.args.replay_with.as_ref()?;
     let place = at(path.span());
-    let rebuilt =
-        quote_spanned!(place=> #runtime::IntoResponse::into_response(#path(db, replay).await));
+    let alias = alias_at(model, place);
     Some(quote_spanned! {place=>
-        const REBUILDS: bool = true;
-        fn replay<'c>(
-            db: &'c mut #runtime::ConnectionOf<Self::Handle>,
-            replay: &'c #runtime::Replay,
-        ) -> impl ::core::future::Future<Output = ::core::option::Option<#runtime::Response>> + ::core::marker::Send + 'c {
-            async move { ::core::option::Option::Some(#rebuilt) }
-        }
+        const REBUILD: #alias::RebuildOf<Self> = #alias::Some(|db, replay| {
+            #alias::future().must_be_send_and_rebuild(#path(db, replay))
+        });
     })
 }
 
-/// Each argument is `EffectFree`, and is blamed by itself. Inside the operation: there, generics of an outer `impl`
-/// are an error of their own.
-fn effect_checks(model: &Model) -> TokenStream {
-    let checks = model.arguments.iter().map(|ty| {
+/// The arguments as data: a handler with recovery points may run again without its request. Each is blamed by itself.
+fn inputs(model: &Model) -> Option<TokenStream> {
+    if !model.steps {
+        return None;
+    }
+    let list = arguments_list(model);
+    let alias = alias_at(model, list);
+    let kept = model.arguments.iter().enumerate().map(|(argument, ty)| {
         let place = at(ty.span());
-        let runtime = model.runtime.private_at(place);
-        quote_spanned!(place=> #runtime::vet::<#ty>().takes::<#ty>();)
+        let index = index(argument, place);
+        let tuple = if model.all_parts {
+            quote_spanned!(place=> args.0.#index)
+        } else {
+            quote_spanned!(place=> args.#index)
+        };
+        quote_spanned!(place=> .keep::<#ty, _>(&#tuple))
     });
-    quote!(#(#checks)*)
+    Some(quote_spanned! {list=>
+        const INPUTS: #alias::InputsOf<Self> = #alias::Some(|args| #alias::Inputs::new()#(#kept)*);
+    })
 }
 
-/// With `state = ..`, each argument is checked by itself, and so blamed by itself.
-fn state_checks(model: &Model, runtime: &TokenStream) -> Option<TokenStream> {
-    let state = model.args.state.as_ref()?;
-    let handle = &model.handle;
-    let store = quote_spanned!(at(state.span())=> #runtime::router_state().has_idempotency::<#state, #handle>(););
-    let from_parts = if model.all_parts {
-        model.arguments.len()
-    } else {
-        model.arguments.len().saturating_sub(1)
-    };
-    let checks = model.arguments.iter().enumerate().map(|(index, ty)| {
-        let place = at(ty.span());
-        if index < from_parts {
-            quote_spanned!(place=> #runtime::argument().reads_parts::<#ty, #state>();)
-        } else {
-            quote_spanned!(place=> #runtime::argument().reads_request::<#ty, #state, _>();)
-        }
+/// Each argument is checked by itself, and so blamed by itself: it is `EffectFree`, and with `state = ..` it can be read.
+/// Inside the operation: there, generics of an outer `impl` are an error of their own.
+fn checks(model: &Model) -> TokenStream {
+    let state = model.args.state.as_ref();
+    let store = state.map(|state| {
+        let place = at(state.span());
+        let alias = alias_at(model, place);
+        quote_spanned!(place=> #alias::router_state().has_idempotency::<#state, Self::Handle>();)
     });
-    Some(quote!(#store #(#checks)*))
+    let from_parts = model.arguments.len() - usize::from(!model.all_parts);
+    let arguments = model.arguments.iter().enumerate().map(|(index, ty)| {
+        let place = at(ty.span());
+        let alias = alias_at(model, place);
+        let takes = match state {
+            None => quote_spanned!(place=> takes::<#ty>()),
+            Some(state) if index < from_parts => {
+                quote_spanned!(place=> takes_part::<#ty, #state>())
+            }
+            Some(state) => quote_spanned!(place=> takes_last::<#ty, #state, _>()),
+        };
+        quote_spanned!(place=> #alias::vet::<#ty>().#takes;)
+    });
+    quote!(#store #(#arguments)*)
 }
+
+/// Longer than one external step may take, which would else be cut off by its handler's end.
+const STEPS_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Only what is written in the attribute; the router's defaults fill in the rest.
-fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
+fn spec(model: &Model) -> TokenStream {
+    let runtime = &model.alias;
     let args = &model.args;
     let mut fields = Vec::new();
     let mut field = |name: &str, value: TokenStream| {
         let name = Ident::new(name, Span::call_site());
         fields.push(quote!(spec.#name = #value;));
     };
-    let function = format!("::{}", model.signature.ident);
-    field(
-        "function",
-        quote!(::core::concat!(::core::module_path!(), #function)),
-    );
-    let some = |value: TokenStream| quote!(::core::option::Option::Some(#value));
+    let some = |value: TokenStream| quote!(#runtime::Some(#value));
     for (name, duration) in [
         ("ttl", args.ttl),
         ("wait", args.wait),
         ("tombstone", args.tombstone),
-        ("timeout", args.timeout),
+        (
+            "timeout",
+            args.timeout.or(model.steps.then_some(STEPS_TIMEOUT)),
+        ),
     ] {
         if let Some(duration) = duration {
             field(name, duration_value(duration, runtime));
@@ -340,10 +356,14 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
         );
         quote!(#runtime::#kind::#variant)
     };
+    let rejects = model.steps.then_some(Choice {
+        kind: "Expired",
+        variant: "Reject",
+    });
     for (name, chosen) in [
         ("errors", args.errors),
         ("in_flight", args.in_flight),
-        ("expired", args.expired),
+        ("expired", args.expired.or(rejects)),
     ] {
         if let Some(chosen) = chosen {
             field(name, some(choice(chosen)));
@@ -371,18 +391,22 @@ fn spec(model: &Model, runtime: &TokenStream) -> TokenStream {
             field(name, choice(chosen));
         }
     }
+    if let Some(definition) = args.definition {
+        let definition = Literal::u16_unsuffixed(definition);
+        field("definition", quote!(#definition));
+    }
     let name = &model.name;
     let scope = model.owner.as_ref().map_or("", |owner| owner.text.as_str());
-    quote! {
-        {
-            let mut spec = #runtime::spec(#name, #scope);
-            #(#fields)*
-            spec
-        }
+    let function = model.signature.ident.to_string();
+    let spec = quote!(#runtime::spec!(#name, #scope, #function));
+    if fields.is_empty() {
+        spec
+    } else {
+        quote!({ let mut spec = #spec; #(#fields)* spec })
     }
 }
 
-fn duration_value(duration: Duration, runtime: &TokenStream) -> TokenStream {
+fn duration_value(duration: Duration, runtime: &Ident) -> TokenStream {
     let milliseconds = duration.as_millis();
     if milliseconds.is_multiple_of(1000) {
         let seconds = Literal::u64_unsuffixed(duration.as_secs());

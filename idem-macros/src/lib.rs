@@ -23,11 +23,13 @@ mod repeat_safe;
 mod rules;
 mod scope;
 mod signature;
+mod steps;
 mod suggest;
 #[cfg(test)]
 mod tests;
 mod units;
 mod values;
+mod words;
 
 use proc_macro::TokenStream;
 
@@ -58,7 +60,8 @@ use proc_macro::TokenStream;
 ///   and return anything that is `IntoResponse`, as `impl IntoResponse` too. A type that it is generic over must be
 ///   `Send + Sync + 'static`. `Self` and the generics of an `impl` block don't reach into it.
 /// * Its `&mut` parameter is the transaction, `&mut Tx<DB>` (an alias works), in any place. It derefs to the database's
-///   connection. The framework ends it: `Ok` commits and `Err` rolls back.
+///   connection. The framework ends it: `Ok` commits and `Err` rolls back. Or it is `&mut Steps<DB, E>`, for effects outside
+///   the database; see below.
 /// * All other parameters, at most 16, are extractors, as in any axum handler: the last may read the body, the others
 ///   read the request's parts. They can't borrow.
 /// * Their types must be `EffectFree`, so that the handler can't leave an effect outside its transaction: data does
@@ -81,14 +84,15 @@ use proc_macro::TokenStream;
 /// | argument | value | default | meaning |
 /// |---|---|---|---|
 /// | `scope` | a binding, or a path into one: `"account"`, `"claims.tenant"`, `"pair.0"` | none | whose key it is. The binding comes from the request's parts (an authenticated account, not the body), and the value implements `Scope`; anywhere in a parameter's pattern will do, as in `Account(id): Account` |
-/// | `operation` | a name: `"orders.create"` | the function's name | the handler's stable identity in records, metrics and logs |
+/// | `operation` | a name: `"orders.create"` | the function's name | the handler's stable identity in records, metrics and logs; mandatory for a handler with steps |
+/// | `definition` | a number from 1: `2` | `1` | the version of a handler's steps; an operation that was begun under another is not resumed but kept as *unknown* |
 /// | `ttl` | a duration | `"24h"` | how long a stored answer is replayed, counted from its storing; longer than `wait` |
 /// | `errors` | `"release"` or `"store"` | `"release"` | after an `Err`: let the key go, so that the client may fix its request and retry, or store the answer (if it is below 500) and replay it. The effect is rolled back either way, and an error with `#[derive(Disposition)]` speaks for itself |
 /// | `in_flight` | `"wait"` or `"reject"` | `"wait"` | what a duplicate does while the first request runs: wait for its answer, or be refused with 409 at once |
 /// | `wait` | a duration | `"5s"` | how long a duplicate waits before it is refused with 409 |
 /// | `expired` | `"execute"` or `"reject"` | `"execute"` | what a key does after its `ttl`: count as new, or be refused with 410 |
 /// | `tombstone` | a duration | `"30d"` | how long a key stays refused after its `ttl`; only with `expired = "reject"` |
-/// | `timeout` | a duration | `"30s"` | how long the handler may run; then it is rolled back, and answered 503 |
+/// | `timeout` | a duration | `"30s"`, `"2m"` with steps | how long the handler may run; then it is rolled back, and answered 503; with steps, it goes on later |
 /// | `max_body` | a size | `"2MiB"` | the largest request body; a larger one is answered 413 |
 /// | `max_response` | a size | `"1MiB"` | the largest answer that is stored; a larger one is rolled back, and answered 500 |
 /// | `fingerprint_headers` | a list of header names: `["x-api-version"]` | `[]` | header fields in which a repeated request must be equal too |
@@ -102,6 +106,36 @@ use proc_macro::TokenStream;
 ///
 /// A duration is a whole number and a unit, `ms`, `s`, `m`, `h` or `d`: `"250ms"`, `"48h"`. A size is a number of bytes,
 /// or a number and a unit, `B`, `KB`, `MB`, `KiB` or `MiB`, in quotes: `65536`, `"64KiB"`.
+///
+/// # Handlers with steps
+///
+/// A handler that calls another service, such as a payment provider, takes `&mut Steps<DB, E>` instead of a transaction, where
+/// `E` is its error. The module `idem_runtime::steps` says how it runs.
+///
+/// ```ignore
+/// #[idempotent(scope = "account", operation = "charges.create")]
+/// async fn create_charge(
+///     steps: &mut Steps<Postgres, ApiError>,
+///     account: Account,
+///     State(gateway): State<External<Gateway>>,
+///     Json(new): Json<NewCharge>,
+/// ) -> Result<Json<Receipt>, ApiError> {
+///     let order = steps.atomic("reserve", async |tx| reserve(tx, &account, &new).await).await?;
+///     let charge = steps
+///         .external("charge", &gateway, ChargeRequest { amount: order.total, card: new.card })
+///         .key_lifetime(Duration::from_secs(24 * 3600))
+///         .call(async |gateway, key, input| gateway.charge(key, input).await)
+///         .await?;
+///     let receipt = steps.atomic("settle", async |tx| settle(tx, order.id, &charge).await).await?;
+///     Ok(Json(receipt))
+/// }
+/// ```
+///
+/// * `operation` must be named, and never change: the keys that the other service is given depend on it.
+/// * It may run again without its request. So what comes from the request must be data (`Serialize` and `Deserialize`), by
+///   itself or inside `Json`, `Path`, `Query` or `Form`, and all else is taken from the state.
+/// * Expired keys are refused (`expired = "reject"`), and `key = "optional"` is too.
+/// * No two steps have the same name; one in a loop may.
 ///
 /// # What it expands to
 ///

@@ -15,6 +15,8 @@ use crate::{
     paths::CratePath,
     scope::{self, Owner},
     signature::{self, Parameters, impl_trait},
+    steps,
+    words::Words,
 };
 
 /// All that the expansion needs; it decides nothing itself.
@@ -28,6 +30,8 @@ pub(crate) struct Model {
     pub(crate) body: TokenStream,
     /// The hidden type that stands for the operation.
     pub(crate) operation: Ident,
+    /// What the runtime's module is called inside the generated function.
+    pub(crate) alias: Ident,
     /// The handler's stable name, in records and metrics.
     pub(crate) name: String,
     /// The parameters and bounds of the generated function and of the hidden type: no lifetimes.
@@ -39,6 +43,8 @@ pub(crate) struct Model {
     /// The scope is in the last argument, so that one too is read from the request's parts.
     pub(crate) all_parts: bool,
     pub(crate) output: Output,
+    /// The handler has recovery points.
+    pub(crate) steps: bool,
     /// `None` after an error only.
     pub(crate) owner: Option<Owner>,
     pub(crate) args: Args,
@@ -75,14 +81,24 @@ impl Model {
             .as_ref()
             .is_some_and(|owner| owner.argument + 1 == arguments.len());
         let text = bare(&signature.ident);
+        let steps = steps::is_steps(parameters.handle_type);
+        steps::check(steps, args, handler, errors);
+        let mut words = Words::of(handler.body.clone());
+        let own = used_as_scope(handler, &parameters, owner.as_ref(), &words);
+        words.add(handler.signature.to_token_stream());
+        words.add(given(handler, args));
         Some(Model {
             runtime: args.runtime.clone()?,
             outer: attributes.outer,
             inner: attributes.inner,
             visibility: handler.visibility.clone(),
-            signature: used_as_scope(handler, &parameters, owner.as_ref()),
+            signature: own,
             body: handler.body.clone(),
-            operation: operation_type(&text, handler),
+            operation: operation_type(&signature.ident, &words),
+            alias: Ident::new(
+                &words.without("runtime".to_owned()),
+                proc_macro2::Span::call_site(),
+            ),
             name: args.operation.clone().unwrap_or(text),
             generics: generics(signature),
             handle: parameters.handle_type.clone(),
@@ -90,6 +106,7 @@ impl Model {
             arguments: arguments.iter().map(|(_, ty)| (*ty).clone()).collect(),
             all_parts,
             output: output(signature),
+            steps,
             owner,
             args: args.clone(),
         })
@@ -97,7 +114,12 @@ impl Model {
 }
 
 /// The scope's argument is used, if by the attribute alone: without a word of ours, rustc would call it unused.
-fn used_as_scope(handler: &Handler, parameters: &Parameters, owner: Option<&Owner>) -> Signature {
+fn used_as_scope(
+    handler: &Handler,
+    parameters: &Parameters,
+    owner: Option<&Owner>,
+    body: &Words,
+) -> Signature {
     let mut signature = handler.signature.clone();
     let Some(owner) = owner else {
         return signature;
@@ -107,13 +129,25 @@ fn used_as_scope(handler: &Handler, parameters: &Parameters, owner: Option<&Owne
     if let [only] = &scope::bindings(pattern)[..]
         && let Some(FnArg::Typed(argument)) = signature.inputs.get_mut(at)
         && argument.attrs.is_empty()
-        && !mentions(handler.body.clone(), only)
+        && !body.has(only)
     {
         argument
             .attrs
             .push(parse_quote!(#[allow(unused_variables)]));
     }
     signature
+}
+
+/// What the attributes say that is repeated in the generated function.
+fn given(handler: &Handler, args: &Args) -> TokenStream {
+    let Args {
+        authorize,
+        replay_with,
+        state,
+        ..
+    } = args;
+    let attributes = &handler.attributes;
+    quote!(#(#attributes)* #authorize #replay_with #state)
 }
 
 pub(crate) fn bare(name: &Ident) -> String {
@@ -163,26 +197,14 @@ pub(crate) fn generics(signature: &Signature) -> Generics {
 
 /// `create_order` becomes `CreateOrderOperation`, a name that rustc shows now and then. An item shadows one of
 /// the module for the user's own code beside it, hence the dashes if that code uses the name.
-pub(crate) fn operation_type(function: &str, handler: &Handler) -> Ident {
+pub(crate) fn operation_type(function: &Ident, used: &Words) -> Ident {
     let mut name = String::new();
-    for word in function.split('_').filter(|word| !word.is_empty()) {
+    for word in bare(function).split('_').filter(|word| !word.is_empty()) {
         let mut letters = word.chars();
         name.extend(letters.next().into_iter().flat_map(char::to_uppercase));
         name.push_str(letters.as_str());
     }
     name.push_str("Operation");
-    let used = handler.to_token_stream();
-    while mentions(used.clone(), &name) {
-        name.push('_');
-    }
-    let place = proc_macro2::Span::call_site().located_at(handler.signature.ident.span());
-    Ident::new(&name, place)
-}
-
-fn mentions(tokens: TokenStream, name: &str) -> bool {
-    tokens.into_iter().any(|token| match token {
-        proc_macro2::TokenTree::Ident(word) => word == name,
-        proc_macro2::TokenTree::Group(group) => mentions(group.stream(), name),
-        _ => false,
-    })
+    let place = proc_macro2::Span::call_site().located_at(function.span());
+    Ident::new(&used.without(name), place)
 }

@@ -6,6 +6,7 @@ mod lints;
 mod repeat_safe;
 mod signatures;
 mod snapshots;
+mod steps;
 
 use proc_macro2::TokenStream;
 

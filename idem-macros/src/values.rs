@@ -107,6 +107,19 @@ impl Argument {
         }
     }
 
+    /// From 1.
+    pub(crate) fn number(&self, errors: &mut Errors) -> Option<u16> {
+        let literal = syn::parse2::<LitInt>(self.value.clone());
+        let number = literal.and_then(|literal| literal.base10_parse::<u16>());
+        match number {
+            Ok(number) if number > 0 => Some(number),
+            _ => {
+                errors.at(&self.value, self.is("takes a whole number from 1 to 65535"));
+                None
+            }
+        }
+    }
+
     pub(crate) fn choice(&self, choices: &Choices, errors: &mut Errors) -> Option<Choice> {
         let written = syn::parse2::<LitStr>(self.value.clone()).map(|literal| literal.value());
         let chosen = choices

@@ -1,35 +1,40 @@
 //! What generated code names. Not part of the public API.
 
+use std::marker::PhantomData;
 use std::time::Duration;
+
+pub use std::option::Option::Some;
 
 pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
 
-pub use crate::bounds::{argument, handler_future, router_state};
-pub use crate::call::{AllParts, Answer, Call, Split};
+pub use crate::bounds::{future, router_state};
+pub use crate::call::{AllParts, Call, Running, Split, run};
 pub use crate::capability::{EffectFree, field, vet};
 pub use crate::operation::{
-    ConnectionOf, Errors, Expired, InFlight, KeyRequirement, KeySpace, Operation, Spec,
+    AuthorizeOf, Errors, Expired, Functions, InFlight, InputsOf, KeyRequirement, KeySpace,
+    Operation, PrefixOf, RebuildOf, Spec,
 };
 pub use crate::replay::Replay;
-pub use crate::routing::declared::{Declaration, Declared, Design, Faulty, RepeatSafe, declared};
+pub use crate::routing::declared::{Declaration, Declared, Design, Faulty, RepeatSafe};
 pub use crate::scope::{Scope, ScopeBuilder, ScopeKey};
-pub use crate::settle::{
-    Disposition, ErrorKind, SettleDeclared, SettlePlain, SettleSourced, SettleTotal, Settled,
-    outcome,
-};
-pub use crate::tx::Handle;
+pub use crate::settle::{Disposition, ErrorKind, Settled, outcome};
+pub use crate::steps::Inputs;
 
-/// Runs an operation. A function: where its operation is faulty, a method would be an error too.
-pub fn run<O: Operation>(call: Call<O::Handle, O::Args>) -> impl Future<Output = Answer<O>> + Send {
-    call.run::<O>()
-}
+/// What a hidden type has of its function's parameters.
+pub type Type<T> = PhantomData<fn(&T)>;
 
 /// The specification of a handler whose attribute says nothing but its scope.
-#[must_use]
-pub const fn spec(name: &'static str, scope: &'static str) -> Spec {
-    Spec::new(name, scope)
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __spec {
+    ($name:literal, $scope:literal, $function:literal) => {{
+        let mut spec = $crate::Spec::new($name, $scope);
+        spec.function = ::core::concat!(::core::module_path!(), "::", $function);
+        spec
+    }};
 }
+pub use __spec as spec;
 
 /// A duration of the attribute.
 #[must_use]
@@ -41,9 +46,4 @@ pub const fn seconds(seconds: u64) -> Option<Duration> {
 #[must_use]
 pub const fn milliseconds(milliseconds: u64) -> Option<Duration> {
     Some(Duration::from_millis(milliseconds))
-}
-
-/// Turns the answer of an `authorize` function into the refusal.
-pub fn authorized<E: IntoResponse>(checked: Result<(), E>) -> Result<(), Response> {
-    checked.map_err(IntoResponse::into_response)
 }

@@ -9,9 +9,9 @@ use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use sqlx::Connection;
 
-use crate::atomic::{self, Attempt};
+use crate::atomic::Attempt;
 use crate::backend::Backend;
-use crate::call::{Authorized, Rebuild};
+use crate::call::{Authorized, Prepare, Rebuild};
 use crate::detach::Detached;
 use crate::faults::{self, Plant};
 use crate::fingerprint::{Fingerprint, FingerprintInput, FingerprintOptions};
@@ -19,12 +19,13 @@ use crate::flight::{Follower, Joined, NoAnswer};
 use crate::idempotency::{Idempotency, Rules, StoreError};
 use crate::key::IdempotencyKey;
 use crate::operation::{InFlight, KeyRequirement, KeySpace, Spec};
+use crate::operations::OperationId;
 use crate::problem::{Code, Problem};
 use crate::replay::Replay;
 use crate::response::{CapturedResponse, StoredResponse};
 use crate::scope::{self, RecordId, ScopeKey};
 use crate::telemetry::Signal;
-use crate::tx::Tx;
+use crate::tx::{Handle, Tx};
 use crate::unprotected;
 
 /// What became of a key's request, for everybody who waits for it.
@@ -84,8 +85,41 @@ impl Buffered {
     }
 }
 
+/// How the requests of one kind of handler run.
+pub(crate) trait Mode: Handle {
+    /// Runs the handler for its key.
+    fn attempt(
+        attempt: Attempt<Self::Db>,
+        prepare: Prepare<Self>,
+    ) -> impl Future<Output = Finished> + Send;
+
+    /// Runs it without a key.
+    fn unprotected(
+        ticket: Ticket<Self::Db>,
+        buffered: Buffered,
+        prepare: Prepare<Self>,
+    ) -> impl Future<Output = (Response, Signal)> + Send;
+}
+
+impl<DB: Backend> Mode for Tx<DB> {
+    fn attempt(
+        attempt: Attempt<DB>,
+        prepare: Prepare<Self>,
+    ) -> impl Future<Output = Finished> + Send {
+        attempt.run(prepare)
+    }
+
+    async fn unprotected(
+        ticket: Ticket<DB>,
+        buffered: Buffered,
+        prepare: Prepare<Self>,
+    ) -> (Response, Signal) {
+        unprotected::answer(&ticket, buffered, prepare).await
+    }
+}
+
 /// Answers an authorized request.
-pub(crate) async fn accept<DB: Backend>(request: Authorized<Tx<DB>>) -> Response {
+pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
     let started = Instant::now();
     let idempotency = request.idempotency.clone();
     let settings = &idempotency.shared.settings;
@@ -120,6 +154,7 @@ pub(crate) async fn accept<DB: Backend>(request: Authorized<Tx<DB>>) -> Response
         digest,
         started,
         rebuild: request.rebuild,
+        recovers: H::RECOVERS,
     };
     let buffered = Buffered {
         parts: request.parts,
@@ -164,6 +199,8 @@ pub(crate) struct Ticket<DB: Backend> {
     pub(crate) digest: String,
     pub(crate) started: Instant,
     pub(crate) rebuild: Option<Rebuild<DB>>,
+    /// Whether an operation outlives its attempt.
+    pub(crate) recovers: bool,
 }
 
 impl<DB: Backend> Clone for Ticket<DB> {
@@ -189,13 +226,17 @@ pub(crate) struct Finished {
 }
 
 impl<DB: Backend> Ticket<DB> {
-    async fn unprotected(self, buffered: Buffered, prepare: atomic::Prepare<DB>) -> Response {
+    async fn unprotected<H: Mode<Db = DB>>(
+        self,
+        buffered: Buffered,
+        prepare: Prepare<H>,
+    ) -> Response {
         let Some(permit) = self.permit() else {
             return self.overloaded();
         };
         let ticket = self.clone();
         let attempt = async move {
-            let response = unprotected::answer(&ticket, buffered, prepare).await;
+            let response = H::unprotected(ticket, buffered, prepare).await;
             drop(permit);
             response
         };
@@ -211,10 +252,10 @@ impl<DB: Backend> Ticket<DB> {
         }
     }
 
-    async fn protected(
+    async fn protected<H: Mode<Db = DB>>(
         self,
         buffered: Buffered,
-        prepare: atomic::Prepare<DB>,
+        prepare: Prepare<H>,
         scope: ScopeKey,
         key: IdempotencyKey,
     ) -> Response {
@@ -241,7 +282,7 @@ impl<DB: Backend> Ticket<DB> {
                 return self.refuse(&Problem::new(Code::KeyReused));
             }
             Joined::Follower(follower) | Joined::Mismatch(follower) => {
-                return self.wait(follower).await;
+                return self.wait(follower, id).await;
             }
         };
         let Some(permit) = self.permit() else {
@@ -260,7 +301,7 @@ impl<DB: Backend> Ticket<DB> {
             claiming: leader.claiming(),
         };
         // Boxed where it is made: it is large, and would be copied on its way.
-        let running = Box::pin(attempt.run(prepare));
+        let running = Box::pin(H::attempt(attempt, prepare));
         let follower = leader.follow();
         let emitting = ticket.clone();
         let task = async move {
@@ -290,6 +331,23 @@ impl<DB: Backend> Ticket<DB> {
         }
     }
 
+    /// A problem that names the operation where there is one to be asked about.
+    pub(crate) fn problem(&self, code: Code, id: RecordId) -> Problem {
+        let problem = Problem::new(code);
+        let has_state = match code {
+            Code::OutcomeUnknown => true,
+            // A transaction's state is seen by nobody before it ends.
+            Code::KeyInProgress => self.recovers,
+            _ => false,
+        };
+        match &self.idempotency.shared.settings.status_link {
+            Some(base) if has_state => {
+                problem.status_link(base.join(&OperationId::of(id).to_string()))
+            }
+            _ => problem,
+        }
+    }
+
     /// Runs a future that no disconnect can drop.
     fn detached<T: Send + 'static>(
         &self,
@@ -307,7 +365,7 @@ impl<DB: Backend> Ticket<DB> {
     }
 
     /// A duplicate of a request that runs in this process.
-    async fn wait(self, follower: Follower<Landed>) -> Response {
+    async fn wait(self, follower: Follower<Landed>, id: RecordId) -> Response {
         let shared = &self.idempotency.shared;
         let Ok(permit) = shared.waiting.try_acquire() else {
             return self.overloaded();
@@ -327,7 +385,7 @@ impl<DB: Backend> Ticket<DB> {
             }
             Err(NoAnswer::StillInFlight) => {
                 self.emit(Signal::PendingDuplicate);
-                self.refuse(&Problem::new(Code::KeyInProgress))
+                self.refuse(&self.problem(Code::KeyInProgress, id))
             }
             Err(NoAnswer::Gone) => {
                 self.emit(Signal::StoreFailure);
@@ -401,13 +459,10 @@ impl<DB: Backend> Ticket<DB> {
         let Ok(read) = self.detached(read).await else {
             return Err(Problem::new(Code::HandlerPanicked));
         };
-        let response = read.map_err(|error| {
+        let mut response = read.map_err(|error| {
             tracing::error!(target: "idem", operation = self.spec.name, %error, "an answer could not be rebuilt");
             Problem::new(Code::StoreUnavailable)
         })?;
-        let Some(mut response) = response else {
-            return Err(Problem::new(Code::StoreUnavailable));
-        };
         if response.status().is_success() {
             *response.status_mut() = status;
         }

@@ -80,7 +80,7 @@ pub(crate) enum Ran {
 }
 
 /// The answers of commits that were not acknowledged, by the owner that they were stored under.
-type Unacknowledged = Vec<([u8; 16], CapturedResponse)>;
+pub(crate) type Unacknowledged = Vec<([u8; 16], CapturedResponse)>;
 impl<DB: Backend> Attempt<DB> {
     pub(crate) async fn run(self, mut prepare: Prepare<DB>) -> Finished {
         let options = options::encode(self.ticket.spec);
@@ -238,7 +238,7 @@ impl<DB: Backend> Attempt<DB> {
 
     /// The body's extractor refused: a stored answer is replayed all the same, since a deploy may have
     /// tightened the validation between two attempts.
-    async fn rejected(&self, rejection: Response) -> Finished {
+    pub(crate) async fn rejected(&self, rejection: Response) -> Finished {
         match self.look(self.limit(), &Vec::new(), false).await {
             Ok(Some(finished)) => return finished,
             Ok(None) => {}
@@ -254,8 +254,8 @@ impl<DB: Backend> Attempt<DB> {
         }
     }
 
-    fn refused(&self, code: Code, signal: Signal) -> Finished {
-        Finished::refused(Problem::new(code), signal)
+    pub(crate) fn refused(&self, code: Code, signal: Signal) -> Finished {
+        Finished::refused(self.ticket.problem(code, self.id), signal)
     }
 
     fn released(&self, code: Code) -> Finished {
@@ -265,18 +265,18 @@ impl<DB: Backend> Attempt<DB> {
         }
     }
 
-    fn store_failure(&self, error: &StoreError) -> Finished {
+    pub(crate) fn store_failure(&self, error: &StoreError) -> Finished {
         tracing::error!(target: "idem", operation = self.ticket.spec.name, %error, "the idempotency store failed");
         self.refused(Code::StoreUnavailable, Signal::StoreFailure)
     }
 
-    fn limit(&self) -> Instant {
+    pub(crate) fn limit(&self) -> Instant {
         Instant::now() + self.ticket.idempotency.shared.settings.store_timeout
     }
 }
 
 impl Finished {
-    fn refused(problem: Problem, signal: Signal) -> Self {
+    pub(crate) fn refused(problem: Problem, signal: Signal) -> Self {
         Self {
             landed: Landed::Refused(problem),
             own: None,
@@ -286,7 +286,7 @@ impl Finished {
     }
 
     /// A handler's answer whose effect is undone and whose key is free.
-    fn unstored(response: CapturedResponse) -> Self {
+    pub(crate) fn unstored(response: CapturedResponse) -> Self {
         Self {
             own: Some((response.clone(), None)),
             landed: Landed::Unstored(response),
@@ -304,7 +304,7 @@ pub(crate) async fn run<DB: Backend>(
     watch: &Arc<Watch>,
 ) -> Ran {
     let handler = async {
-        let settled = ready(tx).await;
+        let settled = (ready.call)(tx).await;
         let limit = ticket.rules.max_response;
         match CapturedResponse::capture(settled.response, limit).await {
             Ok(response) => Ran::Answered(settled.fate, response),

@@ -4,19 +4,26 @@
 //! sees nothing stored; and it keeps a reader that makes all arguments anew from the buffered request,
 //! for the attempts that follow a serialization failure.
 
+mod arguments;
+mod operated;
+
 use std::fmt;
-use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRef, FromRequest, FromRequestParts, Request};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{FromRef, FromRequest, Request};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
 use sqlx::Database;
 
+use self::arguments::Early;
+pub(crate) use self::arguments::part;
+pub use self::arguments::{AllParts, Extract, LastArgument, PartArgument, Split};
+pub(crate) use self::operated::Authorize;
+pub use self::operated::{IdempotentHandler, Running, run};
+use self::operated::{Of, Operated};
 use crate::backend::Backend;
 use crate::faults;
 use crate::idempotency::Idempotency;
@@ -24,220 +31,8 @@ use crate::operation::{Operation, Spec};
 use crate::replay::Replay;
 use crate::scope::ScopeKey;
 use crate::settle::Settled;
+use crate::steps::Inputs;
 use crate::tx::Handle;
-
-/// A handler's arguments: a tuple whose members are read from the request's parts, but for the last,
-/// which may want the body.
-pub trait Split: Sized + Send + 'static {
-    /// The arguments as the handler has them.
-    type Tuple: Send + 'static;
-    /// Those that are read before the body.
-    type Prefix: Send + Sync + 'static;
-    /// The last.
-    type Last: Send + 'static;
-
-    /// All together.
-    fn join(prefix: Self::Prefix, last: Self::Last) -> Self;
-    /// As the handler has them.
-    fn into_tuple(self) -> Self::Tuple;
-    /// From a caller who has them all.
-    fn from_tuple(tuple: Self::Tuple) -> Self;
-}
-
-/// Arguments that are all read from the request's parts.
-#[derive(Debug)]
-pub struct AllParts<T>(pub T);
-
-/// Marks a last argument that is read from the request's parts.
-#[derive(Debug)]
-pub enum ByParts {}
-/// Marks a last argument that is read from the whole request.
-#[derive(Debug)]
-pub enum ByBody {}
-
-/// An argument that is read from the request's parts. A trait of ours, for a message of ours.
-#[diagnostic::on_unimplemented(
-    message = "a handler can't take `{Self}` from a request",
-    label = "takes a `{Self}` before its last argument",
-    note = "what the router's state holds is taken as `State<{Self}>`",
-    note = "every argument but the last must implement `FromRequestParts`"
-)]
-pub trait PartArgument<S>: FromRequestParts<S> {}
-
-#[diagnostic::do_not_recommend]
-impl<S, T: FromRequestParts<S>> PartArgument<S> for T {}
-
-/// A handler's last argument. `M` is inferred: it tells those that want the body from the others.
-#[diagnostic::on_unimplemented(
-    message = "a handler can't take `{Self}` from a request",
-    label = "takes a `{Self}` as its last argument",
-    note = "what the router's state holds is taken as `State<{Self}>`, and a body as `Json<{Self}>`",
-    note = "the last argument must implement `FromRequest` or `FromRequestParts`"
-)]
-pub trait LastArgument<S, M>: Sized {
-    /// Reads it before the body, if it does not want that.
-    fn early(
-        parts: &mut Parts,
-        state: &S,
-    ) -> impl Future<Output = Result<Option<Self>, Response>> + Send;
-    /// Reads it from the whole request, if it was not read before.
-    fn late(
-        early: Option<Self>,
-        request: Request,
-        state: &S,
-    ) -> impl Future<Output = Result<Self, Response>> + Send;
-}
-
-#[diagnostic::do_not_recommend]
-impl<S: Send + Sync, T: FromRequest<S> + Send> LastArgument<S, ByBody> for T {
-    async fn early(_: &mut Parts, _: &S) -> Result<Option<T>, Response> {
-        Ok(None)
-    }
-    async fn late(_: Option<T>, request: Request, state: &S) -> Result<T, Response> {
-        T::from_request(request, state)
-            .await
-            .map_err(IntoResponse::into_response)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<S: Send + Sync, T: FromRequestParts<S> + Send> LastArgument<S, ByParts> for T {
-    async fn early(parts: &mut Parts, state: &S) -> Result<Option<T>, Response> {
-        part(parts, state).await.map(Some)
-    }
-    async fn late(early: Option<T>, request: Request, state: &S) -> Result<T, Response> {
-        match early {
-            Some(early) => Ok(early),
-            None => part(&mut request.into_parts().0, state).await,
-        }
-    }
-}
-
-/// What was read before the body. The last argument is among it where it does not want the body.
-type Early<A> = (<A as Split>::Prefix, Option<<A as Split>::Last>);
-
-/// How arguments are read, each by itself, so that rustc blames the one that can't be.
-pub trait Extract<S, M>: Split {
-    /// Reads what comes from the parts.
-    fn early(
-        parts: &mut Parts,
-        state: &S,
-    ) -> impl Future<Output = Result<Early<Self>, Response>> + Send;
-    /// Reads the last argument.
-    fn late(
-        last: Option<Self::Last>,
-        parts: Parts,
-        body: Bytes,
-        state: &S,
-    ) -> impl Future<Output = Result<Self::Last, Response>> + Send;
-}
-
-macro_rules! arguments {
-    ($($part:ident)* ; $last:ident) => {
-        impl<$($part: Send + Sync + 'static,)* $last: Send + 'static> Split for ($($part,)* $last,) {
-            type Tuple = Self;
-            type Prefix = ($($part,)*);
-            type Last = $last;
-
-            #[allow(non_snake_case)]
-            fn join(($($part,)*): Self::Prefix, $last: $last) -> Self {
-                ($($part,)* $last,)
-            }
-            fn into_tuple(self) -> Self {
-                self
-            }
-            fn from_tuple(tuple: Self) -> Self {
-                tuple
-            }
-        }
-
-        #[allow(non_snake_case, unused_variables)]
-        impl<S, M, $($part,)* $last> Extract<S, M> for ($($part,)* $last,)
-        where
-            S: Send + Sync,
-            $($part: PartArgument<S> + Send + Sync + 'static,)*
-            $last: LastArgument<S, M> + Send + 'static,
-        {
-            async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
-                $(let $part = part(parts, state).await?;)*
-                let $last = $last::early(parts, state).await?;
-                Ok((($($part,)*), $last))
-            }
-            async fn late(
-                last: Option<$last>,
-                parts: Parts,
-                body: Bytes,
-                state: &S,
-            ) -> Result<$last, Response> {
-                let mut request = Request::from_parts(parts, Body::from(body));
-                // The attribute's `max_body` was checked when the body was buffered.
-                DefaultBodyLimit::disable().apply(&mut request);
-                $last::late(last, request, state).await
-            }
-        }
-
-        impl<$($part: Send + Sync + 'static,)* $last: Send + Sync + 'static> Split
-            for AllParts<($($part,)* $last,)>
-        {
-            type Tuple = ($($part,)* $last,);
-            type Prefix = ($($part,)* $last,);
-            type Last = ();
-
-            fn join(prefix: Self::Prefix, (): ()) -> Self {
-                Self(prefix)
-            }
-            fn into_tuple(self) -> Self::Tuple {
-                self.0
-            }
-            fn from_tuple(tuple: Self::Tuple) -> Self {
-                Self(tuple)
-            }
-        }
-
-        #[allow(non_snake_case)]
-        impl<S, $($part,)* $last> Extract<S, ByParts> for AllParts<($($part,)* $last,)>
-        where
-            S: Send + Sync,
-            $($part: PartArgument<S> + Send + Sync + 'static,)*
-            $last: PartArgument<S> + Send + Sync + 'static,
-        {
-            async fn early(parts: &mut Parts, state: &S) -> Result<Early<Self>, Response> {
-                $(let $part = part(parts, state).await?;)*
-                let $last = part(parts, state).await?;
-                Ok((($($part,)* $last,), Some(())))
-            }
-            async fn late(_: Option<()>, _: Parts, _: Bytes, _: &S) -> Result<(), Response> {
-                Ok(())
-            }
-        }
-    };
-}
-
-pub(crate) async fn part<T: FromRequestParts<S>, S>(
-    parts: &mut Parts,
-    state: &S,
-) -> Result<T, Response> {
-    T::from_request_parts(parts, state)
-        .await
-        .map_err(IntoResponse::into_response)
-}
-
-arguments!(; L);
-arguments!(A; L);
-arguments!(A B; L);
-arguments!(A B C; L);
-arguments!(A B C D; L);
-arguments!(A B C D E; L);
-arguments!(A B C D E F; L);
-arguments!(A B C D E F G; L);
-arguments!(A B C D E F G H; L);
-arguments!(A B C D E F G H I; L);
-arguments!(A B C D E F G H I J; L);
-arguments!(A B C D E F G H I J K; L);
-arguments!(A B C D E F G H I J K N; L);
-arguments!(A B C D E F G H I J K N O; L);
-arguments!(A B C D E F G H I J K N O P; L);
-arguments!(A B C D E F G H I J K N O P Q; L);
 
 /// A router's state that has an [`Idempotency`] for the handler's database.
 #[diagnostic::on_unimplemented(
@@ -268,19 +63,29 @@ enum Source<A: Split> {
     Again(Parts),
 }
 
-/// Makes the arguments. Hides the state's type.
-type Reader<A> =
-    Arc<dyn Fn(Source<A>, Bytes) -> BoxFuture<'static, Result<A, Response>> + Send + Sync>;
+/// Makes the arguments, ready to be called with. Hides the state's type.
+type Reader<H, A> = Box<
+    dyn Fn(Source<A>, Bytes, Operated<H, A>) -> BoxFuture<'static, Result<Ready<H>, Response>>
+        + Send
+        + Sync,
+>;
 
 /// A request whose parts were read: the only argument of a generated handler.
-pub struct Call<H: Handle, A: Split> {
+///
+/// Without other bounds: what the handler's types must be is the operation's to say.
+pub struct Call<H: 'static, A: 'static> {
+    run: Box<dyn FnOnce(Operated<H, A>) -> BoxFuture<'static, Response> + Send>,
+}
+
+/// The same, with its types known.
+struct Arrived<H: Handle, A: Split> {
     idempotency: Idempotency<H::Db>,
     parts: Parts,
     body: Body,
     early: Early<A>,
     /// As the extractors left them.
     late_parts: Parts,
-    read: Reader<A>,
+    read: Reader<H, A>,
 }
 
 /// Lets axum infer how the last argument is read.
@@ -305,7 +110,7 @@ where
         };
         let idempotency = state.idempotency();
         let state = state.clone();
-        let read: Reader<A> = Arc::new(move |source, body| {
+        let read: Reader<H, A> = Box::new(move |source, body, operation| {
             let state = state.clone();
             Box::pin(async move {
                 let ((prefix, last), parts) = match source {
@@ -313,28 +118,52 @@ where
                     Source::Again(mut parts) => (A::early(&mut parts, &state).await?, parts),
                 };
                 let last = A::late(last, parts, body, &state).await?;
-                Ok(A::join(prefix, last))
+                let arguments = A::join(prefix, last);
+                Ok(Ready::new(arguments, operation))
             })
         });
-        Ok(Self {
+        let arrived = Arrived {
             idempotency,
             parts,
             body,
             early,
             late_parts,
             read,
+        };
+        Ok(Self {
+            run: Box::new(move |operation| Box::pin(arrived.run(operation))),
         })
     }
 }
 
-impl<H: Handle, A: Split> fmt::Debug for Call<H, A> {
+impl<H: 'static, A: 'static> fmt::Debug for Call<H, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").finish_non_exhaustive()
     }
 }
 
-/// A handler with its arguments: all that is left is the transaction.
-pub(crate) type Ready<H> = Box<dyn for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send>;
+/// A handler with its arguments: all that is left is what it writes through.
+pub(crate) struct Ready<H> {
+    /// The arguments as data, where the handler may run again without its request.
+    pub(crate) inputs: Option<Inputs>,
+    pub(crate) call: Called<H>,
+}
+
+type Called<H> = Box<dyn for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send>;
+
+impl<H: Handle> Ready<H> {
+    fn new<A: Send + 'static>(arguments: A, operation: Operated<H, A>) -> Self {
+        Self {
+            inputs: operation.inputs(&arguments),
+            call: called(move |handle: &mut H| operation.start(handle, arguments)),
+        }
+    }
+
+    /// With arguments that were stored.
+    pub(crate) fn again<O: Operation<Handle = H, Args: Send>>(arguments: O::Args) -> Self {
+        Self::new(arguments, &Of::<O>::OPERATION)
+    }
+}
 
 /// Makes a [`Ready`] from the buffered request, as often as it takes.
 pub(crate) type Prepare<H> =
@@ -342,10 +171,10 @@ pub(crate) type Prepare<H> =
 
 /// Builds the answer of a replay again.
 pub(crate) type Rebuild<DB> =
-    for<'c> fn(&'c mut <DB as Database>::Connection, &'c Replay) -> BoxFuture<'c, Option<Response>>;
+    for<'c> fn(&'c mut <DB as Database>::Connection, &'c Replay) -> BoxFuture<'c, Response>;
 
 /// A closure that is boxed by a cast is not higher-ranked; one that meets this bound is.
-fn ready<H, F>(call: F) -> Ready<H>
+fn called<H, F>(call: F) -> Called<H>
 where
     F: for<'t> FnOnce(&'t mut H) -> BoxFuture<'t, Settled> + Send + 'static,
 {
@@ -372,18 +201,19 @@ impl<H: Handle> fmt::Debug for Authorized<H> {
     }
 }
 
-impl<H: Handle, A: Split> Call<H, A> {
-    /// Runs the operation for this request.
-    pub async fn run<O: Operation<Handle = H, Args = A>>(self) -> Answer<O> {
-        let response = match O::authorize(&self.early.0).await {
-            Err(refused) => refused,
-            Ok(()) => H::run(self.authorized::<O>()).await,
-        };
-        Answer(response, PhantomData)
+impl<H: Handle, A: Split<Prefix: Send, Last: Send>> Arrived<H, A> {
+    async fn run(self, operation: Operated<H, A>) -> Response {
+        if let Some(authorize) = operation.authorize() {
+            let checked = authorize(&self.early.0);
+            if let Err(refused) = checked.await {
+                return refused;
+            }
+        }
+        H::run(self.authorized(operation)).await
     }
 
-    fn authorized<O: Operation<Handle = H, Args = A>>(self) -> Authorized<H> {
-        let scope = O::scope(&self.early.0);
+    fn authorized(self, operation: Operated<H, A>) -> Authorized<H> {
+        let scope = operation.scope(&self.early.0);
         let read = self.read;
         let mut first = Some((self.early, self.late_parts));
         let prepare: Prepare<H> = Box::new(move |parts, body| {
@@ -391,82 +221,16 @@ impl<H: Handle, A: Split> Call<H, A> {
                 Some((early, parts)) => Source::Read(early, parts),
                 None => Source::Again(parts.clone()),
             };
-            let arguments = read(source, body.clone());
-            Box::pin(async move {
-                let arguments = arguments.await?;
-                Ok(ready(move |handle: &mut H| {
-                    Box::pin(async move { O::settle(O::call(handle, arguments).await) })
-                }))
-            })
+            read(source, body.clone(), operation)
         });
         Authorized {
             idempotency: self.idempotency,
-            spec: &O::SPEC,
+            spec: operation.spec(),
             scope,
             parts: self.parts,
             body: self.body,
             prepare,
-            rebuild: if O::REBUILDS {
-                Some(|connection, replay| Box::pin(O::replay(connection, replay)))
-            } else {
-                None
-            },
+            rebuild: operation.rebuild(),
         }
     }
-}
-
-/// What a generated handler returns. `O` is how routes, recovery and tests find the operation.
-pub struct Answer<O>(Response, PhantomData<fn() -> O>);
-
-impl<O> IntoResponse for Answer<O> {
-    fn into_response(self) -> Response {
-        self.0
-    }
-}
-
-impl<O> fmt::Debug for Answer<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Answer").field(&self.0.status()).finish()
-    }
-}
-
-/// A function that `#[idempotent]` made. `T` is inferred.
-#[diagnostic::on_unimplemented(
-    message = "this is no idempotent handler",
-    label = "annotate it with `#[idempotent(scope = \"..\")]`"
-)]
-pub trait IdempotentHandler<T>: Clone + Send + Sync + 'static {
-    /// The operation.
-    type Operation: Operation;
-
-    /// Calls your own function, in a transaction of yours: for unit tests. The arguments are those of
-    /// the function, as a tuple, without the transaction. There is no key, no claim and no stored answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// That of your function.
-    fn invoke<'t>(
-        &self,
-        handle: &'t mut <Self::Operation as Operation>::Handle,
-        arguments: <<Self::Operation as Operation>::Args as Split>::Tuple,
-    ) -> impl Future<Output = <Self::Operation as Operation>::Output> + Send + 't {
-        <Self::Operation as Operation>::call(handle, Split::from_tuple(arguments))
-    }
-
-    /// What the attribute says of it.
-    fn spec(&self) -> Spec {
-        <Self::Operation as Operation>::SPEC
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<F, Fut, O, H, A> IdempotentHandler<(H, A)> for F
-where
-    F: Fn(Call<H, A>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Answer<O>>,
-    H: Handle,
-    A: Split,
-    O: Operation<Handle = H, Args = A>,
-{
-    type Operation = O;
 }

@@ -33,6 +33,14 @@ pub(crate) enum Plant {
     KeysKept,
     /// A stored answer is replayed before the caller is authenticated.
     ReplayUnauthenticated,
+    /// That an external step was begun is not committed before its call.
+    IntentLater,
+    /// Each attempt gives the other service a key of its own.
+    KeyOfAttempt,
+    /// A lost answer is followed by another call, whatever the step declares.
+    LostIsNothing,
+    /// The service's word that there was no call is believed at once.
+    AbsentBelieved,
 }
 
 #[cfg(feature = "__faults")]
@@ -55,11 +63,41 @@ mod active {
         LazyLock::new(Mutex::default);
 
     static PLANTED: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("IDEM_PLANT").ok());
-    static CRASH_AT: LazyLock<Option<u64>> =
-        LazyLock::new(|| std::env::var("IDEM_CRASH_AT").ok()?.parse().ok());
+    static CRASH_AT: LazyLock<Option<At>> = LazyLock::new(|| At::variable("IDEM_CRASH_AT"));
+    static STOP_AT: LazyLock<Option<At>> = LazyLock::new(|| At::variable("IDEM_STOP_AT"));
     static CRASH_COUNT: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("IDEM_CRASH_COUNT").ok());
     static PASSED: AtomicU64 = AtomicU64::new(0);
+
+    /// Where something is to happen.
+    enum At {
+        /// At the point of this number.
+        Number(u64),
+        /// At a point of this name, when it is passed for so many times: `commit.after#2`.
+        Name { name: String, left: AtomicU64 },
+    }
+
+    impl At {
+        fn variable(name: &str) -> Option<Self> {
+            let value = std::env::var(name).ok()?;
+            match value.split_once('#') {
+                Some((name, number)) => Some(Self::Name {
+                    name: name.to_owned(),
+                    left: AtomicU64::new(number.parse().ok()?),
+                }),
+                None => Some(Self::Number(value.parse().ok()?)),
+            }
+        }
+
+        fn is(&self, passed: u64, point: &str) -> bool {
+            match self {
+                Self::Number(number) => *number == passed,
+                Self::Name { name, left } => {
+                    name == point && left.fetch_sub(1, Ordering::SeqCst) == 1
+                }
+            }
+        }
+    }
 
     pub(crate) fn planted(plant: Plant) -> bool {
         PLANTED
@@ -96,7 +134,8 @@ mod active {
         Some(response)
     }
 
-    /// The process dies here, by SIGKILL, when this is the point that `IDEM_CRASH_AT` counts to.
+    /// The process dies here, by SIGKILL, when this is the point that `IDEM_CRASH_AT` says, and stands still, by SIGSTOP, when it
+    /// is the one that `IDEM_STOP_AT` says.
     pub(crate) fn point(name: &str) {
         let passed = PASSED.fetch_add(1, Ordering::SeqCst) + 1;
         if let Some(path) = CRASH_COUNT.as_deref() {
@@ -108,12 +147,21 @@ mod active {
                 let _ = writeln!(file, "{name}");
             }
         }
-        if *CRASH_AT == Some(passed) {
-            let _ = std::process::Command::new("kill")
-                .args(["-KILL", &std::process::id().to_string()])
-                .status();
+        if CRASH_AT.as_ref().is_some_and(|at| at.is(passed, name)) {
+            signal("-KILL");
             std::process::abort();
         }
+        if STOP_AT.as_ref().is_some_and(|at| at.is(passed, name)) {
+            signal("-STOP");
+            // The signal is sent, and the process stands still a moment later: not past this point.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+
+    fn signal(name: &str) {
+        let _ = std::process::Command::new("kill")
+            .args([name, &std::process::id().to_string()])
+            .status();
     }
 }
 

@@ -32,6 +32,11 @@ impl Watch {
     }
 }
 
+/// Runs what the framework does for a handler while it runs: its connections are none of the handler's.
+pub(crate) async fn unwatched<F: Future>(future: F) -> F::Output {
+    WATCH.scope(Arc::default(), future).await
+}
+
 /// Installs the hooks of the run-time guard in a pool's options.
 ///
 /// A connection that a handler takes from the guarded pool, while it holds its `tx`, is then found: the

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -109,8 +109,8 @@ impl<DB: Backend> Idempotency<DB> {
         &self.shared.pool
     }
 
-    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_schema`). Several processes may do
-    /// it at once; each migration is applied once.
+    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_operations`, `idem_audit`, `idem_schema`). Several
+    /// processes may do it at once; each migration is applied once.
     ///
     /// It needs the right to create tables. A team that runs its own migrations prints them with
     /// [`Idempotency::schema`] and calls only [`Idempotency::check`].
@@ -165,6 +165,12 @@ impl<DB: Backend> Idempotency<DB> {
         if settings.wait > acquire_timeout {
             return Err(StartupError::WaitTooLong {
                 wait: settings.wait,
+                acquire_timeout,
+            });
+        }
+        if settings.lease < acquire_timeout {
+            return Err(StartupError::LeaseTooShort {
+                lease: settings.lease,
                 acquire_timeout,
             });
         }
@@ -232,15 +238,7 @@ impl<DB: Backend> Idempotency<DB> {
         limit: tokio::time::Instant,
     ) -> Result<Tx<DB>, StoreError> {
         let shared = &self.shared;
-        let writer = match &shared.writer {
-            None => None,
-            Some(writer) => Some(
-                tokio::time::timeout_at(limit, writer.clone().acquire_owned())
-                    .await
-                    .map_err(|_| StoreError::TimedOut("the writer's turn"))?
-                    .map_err(|_| StoreError::TimedOut("the writer's turn"))?,
-            ),
-        };
+        let writer = self.writer(limit).await?;
         let mut connection = self.connection(limit).await?;
         let begun = tokio::time::timeout_at(limit, async {
             let server = self.server(&mut connection).await?;
@@ -259,6 +257,49 @@ impl<DB: Backend> Idempotency<DB> {
                 }
                 Err(StoreError::TimedOut("the begin of a transaction"))
             }
+        }
+    }
+
+    /// Begins the transaction of a step. As [`Self::begin`].
+    pub(crate) async fn begin_step(
+        &self,
+        operation_id: Uuid,
+        limit: tokio::time::Instant,
+    ) -> Result<Tx<DB>, StoreError> {
+        let writer = self.writer(limit).await?;
+        let mut connection = self.connection(limit).await?;
+        let mark = crate::digest::hex(&crate::atomic::new_owner());
+        let isolation = self.shared.settings.isolation;
+        let begun = tokio::time::timeout_at(limit, async {
+            let server = self.server(&mut connection).await?;
+            DB::begin_marked(&mut connection, &server, isolation, &mark).await
+        })
+        .await;
+        match begun {
+            Ok(Ok(session)) => Ok(Tx::new(connection, session, writer, operation_id)),
+            Ok(Err(error)) => {
+                connection.close_on_drop();
+                Err(StoreError::Database(error))
+            }
+            Err(_) => {
+                connection.close_on_drop();
+                Err(StoreError::TimedOut("the begin of a step"))
+            }
+        }
+    }
+
+    /// The writer's turn, where the engine has one writer.
+    pub(crate) async fn writer(
+        &self,
+        limit: tokio::time::Instant,
+    ) -> Result<Option<OwnedSemaphorePermit>, StoreError> {
+        let Some(writer) = &self.shared.writer else {
+            return Ok(None);
+        };
+        let turn = tokio::time::timeout_at(limit, writer.clone().acquire_owned()).await;
+        match turn {
+            Ok(Ok(permit)) => Ok(Some(permit)),
+            _ => Err(StoreError::TimedOut("the writer's turn")),
         }
     }
 

@@ -122,7 +122,9 @@
 //! | `metrics` | the [signals](telemetry) as metrics too, through the `metrics` facade |
 //! | `axum-extra` | its extractors as a handler's arguments: cookies, typed headers, `Query`, `Form`, `Cached`, `WithRejection` |
 //! | `chrono`, `time`, `rust_decimal` | dates and decimals in the state of a handler; in a request they need no feature |
+//! | `reqwest` | its errors say what they mean for an [external step](steps): [`Classify`](steps::Classify) |
 //! | `testing` | the module `testing`, for tests of your own handlers |
+//! | `cli` | the program `idem`, for operators, on every database: `cargo install --path idem-runtime --features cli` |
 //!
 //! At least one database is needed to do anything.
 //!
@@ -142,6 +144,7 @@
 //! | [`response`] | which fields of an answer are stored |
 //! | [`problem`] | every error answer, with its stable code |
 //! | [`telemetry`] | signals: one a request |
+//! | [`operations`] | operations with recovery points that are not resolved, and decisions about them |
 //! | [`Sweeper`], [`Erased`] | how records end |
 //! | [`PayloadCipher`], [`Replay`] | stored answers encrypted, or built again |
 
@@ -160,6 +163,7 @@ extern crate self as idem_runtime;
 #[doc(hidden)]
 pub mod __private;
 mod accept;
+mod alone;
 mod atomic;
 mod backend;
 mod bounds;
@@ -177,7 +181,9 @@ mod idempotency;
 pub mod key;
 mod lookups;
 mod operation;
+pub mod operations;
 mod options;
+mod parcel;
 pub mod problem;
 mod replay;
 pub mod response;
@@ -185,6 +191,7 @@ mod retention;
 pub mod routing;
 pub mod scope;
 mod settle;
+pub mod steps;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -204,4 +211,5 @@ pub use replay::Replay;
 pub use retention::{Erased, RetentionError, Sweeper, SweeperHandle, Swept};
 pub use scope::Scope;
 pub use settle::{Disposition, ErrorKind};
+pub use steps::Steps;
 pub use tx::{Handle, Tx};

@@ -1,16 +1,15 @@
 //! What the attribute says of a handler, and the one trait that a generated handler implements.
 
-use std::future::Future;
+use std::fmt;
 use std::time::Duration;
 
-use axum::response::Response;
-use sqlx::Database;
+use futures_util::future::BoxFuture;
 
 use crate::backend::Backend;
-use crate::call::Split;
-use crate::replay::Replay;
+use crate::call::{Authorize, Rebuild, Split};
 use crate::scope::ScopeKey;
 use crate::settle::Settled;
+use crate::steps::Inputs;
 use crate::tx::Handle;
 
 /// What becomes of a key whose handler answered `Err` (the `errors` argument).
@@ -95,6 +94,8 @@ pub struct Spec {
     pub key_space: KeySpace,
     /// Whether a key must be there.
     pub key: KeyRequirement,
+    /// The version of the handler's steps: an operation that was begun under another is not resumed.
+    pub definition: i32,
 }
 
 impl Spec {
@@ -118,50 +119,63 @@ impl Spec {
             fingerprint_ignore: &[],
             key_space: KeySpace::Scope,
             key: KeyRequirement::Required,
+            definition: 1,
         }
     }
 }
 
-/// The connection that a handle's database uses.
-pub type ConnectionOf<H> = <<H as Handle>::Db as Database>::Connection;
+/// What an operation reads before the body, and what its scope is in.
+pub type PrefixOf<O> = <<O as Operation>::Args as Split>::Prefix;
+
+/// The check of `authorize`, which runs on every call, on replays too.
+pub type AuthorizeOf<O> = Option<Authorize<PrefixOf<O>>>;
+
+/// Builds the answer of a replay again, for `replay_with`.
+pub type RebuildOf<O> = Option<Rebuild<<<O as Operation>::Handle as Handle>::Db>>;
+
+/// The arguments as data.
+pub type InputsOf<O> = Option<fn(&<O as Operation>::Args) -> Inputs>;
 
 /// One annotated handler, as data and functions. `#[idempotent]` implements it; nobody else does.
+///
+/// Futures are boxed, and functions are values of one constant: rustc proves an `impl Future` anew for every
+/// implementation, and compares each method with the trait's. What the handler's types must be is said here and by nothing
+/// else that generated code names, or each would be an error of its own.
 pub trait Operation: Sized + Send + Sync + 'static {
     /// What the handler writes through: `Tx<DB>`.
     type Handle: Handle<Db: Backend>;
     /// The handler's arguments but the transaction.
-    type Args: Split;
+    type Args: Split<Prefix: 'static>;
     /// What the handler returns ([`Settled`] where that can't be named).
-    type Output: Send;
+    type Output;
     /// What the attribute says.
     const SPEC: Spec;
-    /// Whether `replay_with` rebuilds the answer.
-    const REBUILDS: bool = false;
+    /// What the engine calls.
+    const FUNCTIONS: Functions<Self>;
+    /// Where the attribute says `authorize`.
+    const AUTHORIZE: AuthorizeOf<Self> = None;
+    /// Where the attribute says `replay_with`.
+    const REBUILD: RebuildOf<Self> = None;
+    /// Where the handler has recovery points: it may run again without its request.
+    const INPUTS: InputsOf<Self> = None;
 
+    /// Holds the checks of the arguments: that it compiles is all. Never called, so that they are no code, and no
+    /// `async fn`, where rustc would prove anew what it knows of other handlers.
+    fn check() {}
+}
+
+/// The functions of an operation.
+pub struct Functions<O: Operation> {
     /// Whose key this is.
-    fn scope(prefix: &<Self::Args as Split>::Prefix) -> ScopeKey;
-
+    pub scope: fn(&PrefixOf<O>) -> ScopeKey,
     /// The user's function.
-    fn call<'t>(
-        handle: &'t mut Self::Handle,
-        args: Self::Args,
-    ) -> impl Future<Output = Self::Output> + Send + 't;
-
+    pub call: for<'t> fn(&'t mut O::Handle, O::Args) -> BoxFuture<'t, O::Output>,
     /// What becomes of the answer.
-    fn settle(output: Self::Output) -> Settled;
+    pub settle: fn(O::Output) -> Settled,
+}
 
-    /// The check that runs on every call, on replays too.
-    fn authorize(
-        _prefix: &<Self::Args as Split>::Prefix,
-    ) -> impl Future<Output = Result<(), Response>> + Send {
-        std::future::ready(Ok(()))
-    }
-
-    /// Builds the answer of a replay again, for `replay_with`.
-    fn replay<'c>(
-        _connection: &'c mut ConnectionOf<Self::Handle>,
-        _replay: &'c Replay,
-    ) -> impl Future<Output = Option<Response>> + Send + 'c {
-        std::future::ready(None)
+impl<O: Operation> fmt::Debug for Functions<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Functions").finish_non_exhaustive()
     }
 }

@@ -45,6 +45,11 @@ impl UriReference {
         &self.0
     }
 
+    /// With one more segment, whose characters are those of a URI.
+    pub(crate) fn join(&self, segment: &str) -> Self {
+        Self(format!("{}/{segment}", self.0.trim_end_matches('/')))
+    }
+
     fn link(&self, relation: &str) -> HeaderValue {
         HeaderValue::try_from(format!("<{}>; rel=\"{relation}\"", self.0))
             .expect("a URI's characters are visible ASCII")

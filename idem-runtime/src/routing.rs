@@ -105,7 +105,9 @@ mod write_handler;
 
 pub use axum::routing::MethodFilter;
 
-pub use crate::call::{Call, Extract, HasIdempotency, LastArgument, PartArgument};
+pub use crate::call::{
+    AllParts, Call, Extract, HasIdempotency, LastArgument, PartArgument, Running, Split,
+};
 
 pub use self::arguments::{Direct, HandlerArguments, ReadDirect};
 pub use self::check::{RoutingError, RoutingFault};

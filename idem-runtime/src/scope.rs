@@ -10,6 +10,10 @@ use uuid::Uuid;
 
 use crate::{digest, key::IdempotencyKey};
 
+mod stored;
+
+pub use stored::NotAScopeKey;
+
 /// A value that says who owns an idempotency key: an account, a tenant and a user, an API client.
 ///
 /// Name the account, not the credential: with a rotated token, a client must find its own keys.

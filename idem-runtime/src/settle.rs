@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use axum::response::{IntoResponse, Response};
 
@@ -59,6 +60,8 @@ pub(crate) enum Fate {
     Err,
     /// Roll back and release the key.
     Release,
+    /// The same, and it may work later: what is recorded of an operation with recovery points goes on then.
+    Transient,
     /// Roll back, and store the answer if it is below 500.
     Reject,
     /// Roll back and run again: the database asked for it.
@@ -97,94 +100,72 @@ impl Settled {
     }
 }
 
-/// Carries a return type into the choice of its tier.
+/// First tier: the error implements [`Disposition`].
+///
+/// Method calls try a type, then what it derefs to, and pass over a method whose `impl` has a bound that does not
+/// hold: `settle` is that of the first tier that fits what the handler returns.
 #[derive(Debug)]
-pub struct Outcome<R>(PhantomData<fn(R)>);
+pub struct Declared<R>(Sourced<R>);
+/// Second tier: the error is a `std::error::Error`.
+#[derive(Debug)]
+pub struct Sourced<R>(Plain<R>);
+/// Third tier: the error is only a response.
+#[derive(Debug)]
+pub struct Plain<R>(Total<R>);
+/// Last tier: there is no error.
+#[derive(Debug)]
+pub struct Total<R>(PhantomData<fn(R)>);
 
-/// Where the choice of the tier starts; see the traits below.
-pub fn outcome<R>(_: &R) -> Outcome<R> {
-    Outcome(PhantomData)
+/// Where the choice of the tier starts.
+pub const fn outcome<R>(_: &R) -> Declared<R> {
+    Declared(Sourced(Plain(Total(PhantomData))))
 }
 
-/// The error implements [`Disposition`].
-#[derive(Debug)]
-pub struct Declared;
-/// The error is a `std::error::Error`.
-#[derive(Debug)]
-pub struct Sourced;
-/// The error is only a response.
-#[derive(Debug)]
-pub struct Plain;
-/// There is no error.
-#[derive(Debug)]
-pub struct Total;
+macro_rules! next_tier {
+    ($($tier:ident: $next:ident;)*) => {
+        $(
+            impl<R> Deref for $tier<R> {
+                type Target = $next<R>;
 
-/// First tier.
-pub trait SettleDeclared {
-    /// This tier.
-    fn kind(&self) -> Declared {
-        Declared
-    }
+                fn deref(&self) -> &$next<R> {
+                    &self.0
+                }
+            }
+        )*
+    };
 }
-impl<T, E: Disposition> SettleDeclared for &&&Outcome<Result<T, E>> where Result<T, E>: IntoResponse {}
+next_tier!(Declared: Sourced; Sourced: Plain; Plain: Total;);
 
-/// Second tier.
-pub trait SettleSourced {
-    /// This tier.
-    fn kind(&self) -> Sourced {
-        Sourced
-    }
-}
-impl<T, E: Error + 'static> SettleSourced for &&Outcome<Result<T, E>> where
-    Result<T, E>: IntoResponse
+impl<T, E: Disposition> Declared<Result<T, E>>
+where
+    Result<T, E>: IntoResponse,
 {
-}
-
-/// Third tier.
-pub trait SettlePlain {
-    /// This tier.
-    fn kind(&self) -> Plain {
-        Plain
-    }
-}
-impl<T, E> SettlePlain for &Outcome<Result<T, E>> where Result<T, E>: IntoResponse {}
-
-/// Last tier.
-pub trait SettleTotal {
-    /// This tier.
-    fn kind(&self) -> Total {
-        Total
-    }
-}
-impl<R> SettleTotal for Outcome<R> {}
-
-impl Declared {
     /// Settles by the error's own word.
-    pub fn settle<T, E: Disposition>(self, output: Result<T, E>) -> Settled
-    where
-        Result<T, E>: IntoResponse,
-    {
+    pub fn settle(&self, output: Result<T, E>) -> Settled {
         Settled::of(output, |error| {
             if error.cause().is_some_and(asks_to_run_again) {
                 return Fate::Retry;
             }
             match error.disposition() {
                 ErrorKind::Rejection => Fate::Reject,
-                ErrorKind::Validation | ErrorKind::Transient => Fate::Release,
+                ErrorKind::Validation => Fate::Release,
+                ErrorKind::Transient => Fate::Transient,
             }
         })
     }
 }
 
-impl Sourced {
+impl<T, E: Error + 'static> Sourced<Result<T, E>>
+where
+    Result<T, E>: IntoResponse,
+{
     /// Settles by what the error's chain holds.
-    pub fn settle<T, E: Error + 'static>(self, output: Result<T, E>) -> Settled
-    where
-        Result<T, E>: IntoResponse,
-    {
+    pub fn settle(&self, output: Result<T, E>) -> Settled {
         Settled::of(output, |error| {
             if asks_to_run_again(error) {
                 Fate::Retry
+            } else if holds(error, backend::is_outage) {
+                Fate::Transient
             } else {
                 Fate::Err
             }
@@ -192,29 +173,34 @@ impl Sourced {
     }
 }
 
-impl Plain {
+impl<T, E> Plain<Result<T, E>>
+where
+    Result<T, E>: IntoResponse,
+{
     /// Settles by the operation's default.
-    pub fn settle<T, E>(self, output: Result<T, E>) -> Settled
-    where
-        Result<T, E>: IntoResponse,
-    {
+    pub fn settle(&self, output: Result<T, E>) -> Settled {
         Settled::of(output, |_| Fate::Err)
     }
 }
 
-impl Total {
-    /// Settles by the status alone.
-    pub fn settle<R: IntoResponse>(self, output: R) -> Settled {
+impl<R> Total<R> {
+    /// Settles by the status alone. `U` is `R`: a bound on it is blamed where the type is written.
+    pub fn settle<U: IntoResponse>(&self, output: U) -> Settled {
         Settled::total(output.into_response())
     }
 }
 
 /// Whether a serialization failure or a deadlock is anywhere in the chain.
 fn asks_to_run_again(error: &(dyn Error + 'static)) -> bool {
+    holds(error, backend::asks_to_run_again)
+}
+
+/// Whether the database's error in the chain is such a one.
+fn holds(error: &(dyn Error + 'static), such: fn(&sqlx::Error) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<sqlx::Error>() {
-            return backend::asks_to_run_again(error);
+            return such(error);
         }
         next = error.source();
     }

@@ -10,10 +10,37 @@
 //!
 //! `outcome` is the signal's name. Keys and scopes are never labels. [`Signal::Released`] comes on
 //! top of a request's own signal: leave it out when you sum requests over all outcomes.
+//!
+//! # Operations with recovery points
+//!
+//! What happens to them besides requests is an event with the target `idem` too, with the fields `signal`, `operation`,
+//! `id` (the [operation's](crate::operations::OperationId)) and those of the table:
+//!
+//! | `signal` | level | fields | when |
+//! |---|---|---|---|
+//! | `parked` | `ERROR` | `reason` | it is kept as unknown until an operator resolves it |
+//! | `recovered` | `INFO` | `outcome` | a recovery worker took it over and its attempt ended: [`Recovered`](crate::steps::Recovered) in small letters |
+//! | `resolved` | `INFO` | `action` (`done`, `refused`, `resume`), `actor` | an operator decided; the reason is in the audit |
+//!
+//! | metric | kind | labels |
+//! |---|---|---|
+//! | `idempotency_operations_parked_total` | counter | `operation` |
+//! | `idempotency_operations_recovered_total` | counter | `operation`, `outcome` |
+//! | `idempotency_operations_resolved_total` | counter | `operation`, `action` |
+//! | `idempotency_operations_unresolved` | gauge | `state` (`started`, `unknown`) |
+//! | `idempotency_operations_due` | gauge | |
+//! | `idempotency_operations_oldest_seconds` | gauge | |
+//!
+//! Recovery workers set the gauges, each for the whole database, when they start and once a minute: take the maximum over
+//! processes. `due` counts operations whose lease is over or whose next try is due.
 
 use std::{fmt, time::Duration};
 
 use tracing::Level;
+
+mod operations;
+
+pub(crate) use operations::{parked, recovered, resolved, unresolved};
 
 /// The counter's name.
 #[cfg(feature = "metrics")]
@@ -171,6 +198,7 @@ pub fn describe() {
         metrics::Unit::Seconds,
         "Time from a request's arrival at an idempotent handler to its answer."
     );
+    operations::describe();
 }
 
 #[cfg(test)]

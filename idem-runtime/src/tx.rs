@@ -23,11 +23,16 @@ const ROLLBACK: Duration = Duration::from_secs(1);
 /// What a handler writes through; it says which database, and how the handler is run. Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a transaction",
-    label = "write `&mut Tx<Postgres>`, `&mut Tx<Sqlite>` or `&mut Tx<MySql>`"
+    label = "write `&mut Tx<Postgres>`, `&mut Tx<Sqlite>` or `&mut Tx<MySql>`",
+    note = "for effects outside the database, a handler takes `&mut Steps<DB, E>`"
 )]
 pub trait Handle: sealed::Sealed + Sized + Send + 'static {
     /// The database.
     type Db: Backend;
+
+    /// Whether an operation outlives its attempt.
+    #[doc(hidden)]
+    const RECOVERS: bool;
 
     /// Runs an authorized request.
     #[doc(hidden)]
@@ -36,6 +41,7 @@ pub trait Handle: sealed::Sealed + Sized + Send + 'static {
 
 impl<DB: Backend> Handle for Tx<DB> {
     type Db = DB;
+    const RECOVERS: bool = false;
 
     async fn run(request: Authorized<Self>) -> axum::response::Response {
         crate::accept::accept(request).await
@@ -45,6 +51,7 @@ impl<DB: Backend> Handle for Tx<DB> {
 mod sealed {
     pub trait Sealed {}
     impl<DB: crate::backend::Backend> Sealed for super::Tx<DB> {}
+    impl<DB: crate::backend::Backend, E> Sealed for crate::steps::Steps<DB, E> {}
 }
 
 /// The transaction of one attempt: the key's claim, your writes and the stored answer commit in it
@@ -152,6 +159,11 @@ impl<DB: Backend> Tx<DB> {
 
     pub(crate) fn parts(&mut self) -> (&mut DB::Connection, &mut DB::Session) {
         (&mut self.connection, &mut self.session)
+    }
+
+    /// What the transaction's last statement checks of it by itself.
+    pub(crate) fn mark(&self) -> Option<String> {
+        DB::mark(&self.session).map(str::to_owned)
     }
 
     pub(crate) fn session(&self) -> &DB::Session {

@@ -44,17 +44,17 @@ strip = true
 const HEAD: &str = r#"#![allow(unused)]
 use axum::{Json, Router, extract::{FromRef, FromRequestParts, State}, http::{StatusCode, request::Parts}};
 use axum::{response::{IntoResponse, Response}, routing::post};
-use idem_runtime::{Idempotency, Scope, Tx, idempotent};
+use idem_runtime::{EffectFree, Idempotency, Scope, Tx, idempotent};
 use serde::Deserialize;
 use sqlx::{Sqlite, SqlitePool};
 
 #[derive(Clone, FromRef)]
 struct App { idempotency: Idempotency<Sqlite>, pool: SqlitePool, fees: Fees }
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, EffectFree)]
 struct Fees { percent: i64 }
 #[derive(Deserialize)]
 struct Transfer { from: i64, to: i64, amount: i64 }
-#[derive(Clone, Deserialize, Scope)]
+#[derive(Clone, Deserialize, EffectFree, Scope)]
 struct Account(u64);
 impl<S: Send + Sync> FromRequestParts<S> for Account {
     type Rejection = StatusCode;

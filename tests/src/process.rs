@@ -100,6 +100,19 @@ impl Server {
         }
     }
 
+    /// Whether it stands still, as after a `STOP`.
+    pub fn is_stopped(&self) -> bool {
+        let stat = self
+            .child
+            .id()
+            .and_then(|id| std::fs::read_to_string(format!("/proc/{id}/stat")).ok());
+        // The program's name, in parentheses, may hold anything.
+        stat.is_some_and(|stat| {
+            let state = stat.rsplit(')').next().unwrap_or_default();
+            state.trim_start().starts_with('T')
+        })
+    }
+
     /// How it ended.
     ///
     /// # Panics
@@ -128,8 +141,12 @@ pub async fn signal(process: u32, name: &str) {
         .await;
 }
 
-/// Where cargo put a program of this package: beside the tests' own folder.
-fn executable(program: &str) -> PathBuf {
+/// Where cargo put a program of this workspace: beside the tests' own folder.
+///
+/// # Panics
+///
+/// When it is not there.
+pub fn executable(program: &str) -> PathBuf {
     if let Some(path) = std::env::var_os(format!("NEXTEST_BIN_EXE_{program}")) {
         return path.into();
     }
@@ -141,7 +158,7 @@ fn executable(program: &str) -> PathBuf {
         .join(program);
     assert!(
         path.exists(),
-        "{} is not built: cargo build -p idem-tests --bins",
+        "{} is not built: cargo build -p idem-tests -p idem-runtime --bins",
         path.display()
     );
     path

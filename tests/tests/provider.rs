@@ -142,3 +142,22 @@ async fn the_ledger_outlives_the_process() {
     assert_eq!(provider.charge(&key, "").send().await.status, 201);
     assert_eq!(provider.counts(&key).await, (1, 2));
 }
+
+#[tokio::test]
+async fn a_fault_that_is_asked_for_once_meets_the_first_request_with_a_key() {
+    let provider = Provider::start().await;
+    for (key, first) in [(fresh_key(), 402), (fresh_key(), 201)] {
+        let once = |fault: &str| {
+            let call = provider
+                .client
+                .post("/charge")
+                .key(&key)
+                .body("text/plain", "12 EUR");
+            call.set("x-fault-once", fault.as_bytes())
+        };
+        // Also where the first went well.
+        let fault = if first == 402 { "refuse" } else { "" };
+        assert_eq!(once(fault).send().await.status, first);
+        assert_eq!(once("refuse").send().await.status, 201);
+    }
+}

@@ -218,6 +218,9 @@ const BEGINS: [&str; 5] = [
     "try_begin_with",
 ];
 
+/// Methods of the handle that give their closure a transaction.
+const TRANSACTIONS: [&str; 2] = ["savepoint", "atomic"];
+
 /// What a part of a value is, or what it gives.
 fn only_outside(origin: Origin) -> Origin {
     match origin {
@@ -366,7 +369,10 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         self.visit_expr(&call.receiver);
         for argument in &call.args {
             match argument {
-                Expr::Closure(part) if receiver == Origin::Transaction && method == "savepoint" => {
+                Expr::Closure(part)
+                    if receiver == Origin::Transaction
+                        && TRANSACTIONS.contains(&method.as_str()) =>
+                {
                     self.bind_closure(part, Origin::Transaction);
                 }
                 argument => self.visit_expr(argument),

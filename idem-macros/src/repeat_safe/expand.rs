@@ -46,7 +46,7 @@ pub(super) fn expand(model: &Model) -> TokenStream {
     let run = {
         let runtime = model.runtime.private_at(at_name);
         quote_spanned! {at_name=>
-            #runtime::declared::<_, #declaration>(#name #turbofish (#(#names),*), #respond).await
+            #runtime::future().must_be_send_and_declare::<_, #declaration>(#name #turbofish (#(#names),*), #respond).await
         }
     };
     quote! {

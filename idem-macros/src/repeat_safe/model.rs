@@ -7,6 +7,7 @@ use syn::{Attribute, Generics, Pat, ReturnType, Signature, Type, Visibility};
 use super::arguments::{Arguments, Design};
 use crate::{
     attributes::Attributes, errors::Errors, handler::Handler, model, paths::CratePath, signature,
+    words::Words,
 };
 
 /// All that the expansion needs; it decides nothing itself.
@@ -55,7 +56,10 @@ impl Model {
             visibility: handler.visibility.clone(),
             signature: signature.clone(),
             body: handler.body.clone(),
-            declaration: model::operation_type(&text, handler),
+            declaration: model::operation_type(
+                &signature.ident,
+                &Words::of(handler.to_token_stream()),
+            ),
             name: arguments.operation.clone().unwrap_or(text),
             generics: model::generics(signature),
             arguments: named.collect(),

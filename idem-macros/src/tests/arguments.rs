@@ -67,7 +67,7 @@ fn an_unknown_argument_is_met_with_the_nearest_one() {
         fault("retries = 3"),
         "unknown argument `retries`; there are `scope`, `ttl`, `errors`, `in_flight`, `wait`, `expired`, `tombstone`, \
          `timeout`, `max_body`, `max_response`, `fingerprint_headers`, `fingerprint_ignore`, `key_space`, `authorize`, \
-         `replay_with`, `operation`, `key`, `state`, `crate`"
+         `replay_with`, `operation`, `definition`, `key`, `state`, `crate`"
     );
     for (slip, meant) in [
         ("tll = \"1h\"", "ttl"),

@@ -1,15 +1,16 @@
-async fn close(
+fn close(
     call: ::idem_runtime::__private::Call<
         Tx<MySql>,
         ::idem_runtime::__private::AllParts<(Path<Uuid>, Account)>,
     >,
-) -> ::idem_runtime::__private::Answer<
+) -> ::idem_runtime::__private::Running<
     impl ::idem_runtime::__private::Operation<
         Handle = Tx<MySql>,
         Args = ::idem_runtime::__private::AllParts<(Path<Uuid>, Account)>,
         Output = (),
     >,
 > {
+    use ::idem_runtime::__private as runtime;
     #[deny(clippy::disallowed_methods)]
     async fn close(
         tx: &mut Tx<MySql>,
@@ -20,49 +21,29 @@ async fn close(
         shop.close(tx).await;
     }
     struct CloseOperation;
-    impl ::idem_runtime::__private::Operation for CloseOperation {
+    impl runtime::Operation for CloseOperation {
         type Handle = Tx<MySql>;
-        type Args = ::idem_runtime::__private::AllParts<(Path<Uuid>, Account)>;
+        type Args = runtime::AllParts<(Path<Uuid>, Account)>;
         type Output = ();
-        const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::spec("close", "id");
-            spec.function = ::core::concat!(::core::module_path!(), "::close");
-            spec
+        const SPEC: runtime::Spec = runtime::spec!("close", "id", "close");
+        const FUNCTIONS: runtime::Functions<Self> = runtime::Functions {
+            scope: |prefix| {
+                let Account(id) = &prefix.1;
+                runtime::ScopeKey::of(id)
+            },
+            call: |tx, args| {
+                runtime::future().must_be_send(close(tx, args.0.0, args.0.1))
+            },
+            settle: |out| runtime::outcome(&out).settle(out),
         };
-        fn scope(
-            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
-        ) -> ::idem_runtime::__private::ScopeKey {
-            let Account(id) = &prefix.1;
-            ::idem_runtime::__private::ScopeKey::of(id)
-        }
-        fn call<'t>(
-            tx: &'t mut Self::Handle,
-            args: Self::Args,
-        ) -> impl ::core::future::Future<
-            Output = Self::Output,
-        > + ::core::marker::Send + 't {
-            ::idem_runtime::__private::vet::<Path<Uuid>>().takes::<Path<Uuid>>();
-            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
-            close(tx, args.0.0, args.0.1)
-        }
-        fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
-            use ::idem_runtime::__private::*;
-            (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
-        }
-        fn authorize(
-            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
-        ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<(), ::idem_runtime::__private::Response>,
-        > + ::core::marker::Send {
-            async move {
-                ::idem_runtime::__private::authorized(
-                    may_close(&prefix.0, &prefix.1).await,
-                )
-            }
+        const AUTHORIZE: runtime::AuthorizeOf<Self> = runtime::Some(|prefix| {
+            runtime::future().must_be_send_and_authorize(may_close(&prefix.0, &prefix.1))
+        });
+        fn check() {
+            runtime::router_state().has_idempotency::<AppState, Self::Handle>();
+            runtime::vet::<Path<Uuid>>().takes_part::<Path<Uuid>, AppState>();
+            runtime::vet::<Account>().takes_part::<Account, AppState>();
         }
     }
-    ::idem_runtime::__private::router_state().has_idempotency::<AppState, Tx<MySql>>();
-    ::idem_runtime::__private::argument().reads_parts::<Path<Uuid>, AppState>();
-    ::idem_runtime::__private::argument().reads_parts::<Account, AppState>();
-    ::idem_runtime::__private::run::<CloseOperation>(call).await
+    runtime::run::<CloseOperation>(call)
 }

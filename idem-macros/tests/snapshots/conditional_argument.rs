@@ -1,17 +1,18 @@
 #[cfg(feature = "audit")]
 #[cfg(feature = "orders")]
-async fn create(
+fn create(
     call: ::idem_runtime::__private::Call<
         Tx<Postgres>,
         (Account, State<Audit>, Json<New>),
     >,
-) -> ::idem_runtime::__private::Answer<
+) -> ::idem_runtime::__private::Running<
     impl ::idem_runtime::__private::Operation<
         Handle = Tx<Postgres>,
         Args = (Account, State<Audit>, Json<New>),
         Output = StatusCode,
     >,
 > {
+    use ::idem_runtime::__private as runtime;
     #[deny(clippy::disallowed_methods)]
     async fn create(
         tx: &mut Tx<Postgres>,
@@ -24,50 +25,38 @@ async fn create(
         StatusCode::CREATED
     }
     struct CreateOperation;
-    impl ::idem_runtime::__private::Operation for CreateOperation {
+    impl runtime::Operation for CreateOperation {
         type Handle = Tx<Postgres>;
         type Args = (Account, State<Audit>, Json<New>);
         type Output = StatusCode;
-        const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::spec("create", "account");
-            spec.function = ::core::concat!(::core::module_path!(), "::create");
-            spec
+        const SPEC: runtime::Spec = runtime::spec!("create", "account", "create");
+        const FUNCTIONS: runtime::Functions<Self> = runtime::Functions {
+            scope: |prefix| runtime::ScopeKey::of(&prefix.0),
+            call: |tx, args| {
+                runtime::future().must_be_send(create(tx, args.0, args.1, args.2))
+            },
+            settle: |out| runtime::outcome(&out).settle(out),
         };
-        fn scope(
-            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
-        ) -> ::idem_runtime::__private::ScopeKey {
-            let account = &prefix.0;
-            ::idem_runtime::__private::ScopeKey::of(account)
-        }
-        fn call<'t>(
-            tx: &'t mut Self::Handle,
-            args: Self::Args,
-        ) -> impl ::core::future::Future<
-            Output = Self::Output,
-        > + ::core::marker::Send + 't {
-            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
-            ::idem_runtime::__private::vet::<State<Audit>>().takes::<State<Audit>>();
-            ::idem_runtime::__private::vet::<Json<New>>().takes::<Json<New>>();
-            create(tx, args.0, args.1, args.2)
-        }
-        fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
-            use ::idem_runtime::__private::*;
-            (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
+        fn check() {
+            runtime::vet::<Account>().takes::<Account>();
+            runtime::vet::<State<Audit>>().takes::<State<Audit>>();
+            runtime::vet::<Json<New>>().takes::<Json<New>>();
         }
     }
-    ::idem_runtime::__private::run::<CreateOperation>(call).await
+    runtime::run::<CreateOperation>(call)
 }
 #[cfg(not(feature = "audit"))]
 #[cfg(feature = "orders")]
-async fn create(
+fn create(
     call: ::idem_runtime::__private::Call<Tx<Postgres>, (Account, Json<New>)>,
-) -> ::idem_runtime::__private::Answer<
+) -> ::idem_runtime::__private::Running<
     impl ::idem_runtime::__private::Operation<
         Handle = Tx<Postgres>,
         Args = (Account, Json<New>),
         Output = StatusCode,
     >,
 > {
+    use ::idem_runtime::__private as runtime;
     #[deny(clippy::disallowed_methods)]
     async fn create(
         tx: &mut Tx<Postgres>,
@@ -79,35 +68,20 @@ async fn create(
         StatusCode::CREATED
     }
     struct CreateOperation;
-    impl ::idem_runtime::__private::Operation for CreateOperation {
+    impl runtime::Operation for CreateOperation {
         type Handle = Tx<Postgres>;
         type Args = (Account, Json<New>);
         type Output = StatusCode;
-        const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::spec("create", "account");
-            spec.function = ::core::concat!(::core::module_path!(), "::create");
-            spec
+        const SPEC: runtime::Spec = runtime::spec!("create", "account", "create");
+        const FUNCTIONS: runtime::Functions<Self> = runtime::Functions {
+            scope: |prefix| runtime::ScopeKey::of(&prefix.0),
+            call: |tx, args| runtime::future().must_be_send(create(tx, args.0, args.1)),
+            settle: |out| runtime::outcome(&out).settle(out),
         };
-        fn scope(
-            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
-        ) -> ::idem_runtime::__private::ScopeKey {
-            let account = &prefix.0;
-            ::idem_runtime::__private::ScopeKey::of(account)
-        }
-        fn call<'t>(
-            tx: &'t mut Self::Handle,
-            args: Self::Args,
-        ) -> impl ::core::future::Future<
-            Output = Self::Output,
-        > + ::core::marker::Send + 't {
-            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
-            ::idem_runtime::__private::vet::<Json<New>>().takes::<Json<New>>();
-            create(tx, args.0, args.1)
-        }
-        fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
-            use ::idem_runtime::__private::*;
-            (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
+        fn check() {
+            runtime::vet::<Account>().takes::<Account>();
+            runtime::vet::<Json<New>>().takes::<Json<New>>();
         }
     }
-    ::idem_runtime::__private::run::<CreateOperation>(call).await
+    runtime::run::<CreateOperation>(call)
 }

@@ -1,12 +1,13 @@
-async fn create(
+fn create(
     call: ::idem_runtime::__private::Call<Tx<Postgres>, (Account, Bytes)>,
-) -> ::idem_runtime::__private::Answer<
+) -> ::idem_runtime::__private::Running<
     impl ::idem_runtime::__private::Operation<
         Handle = Tx<Postgres>,
         Args = (Account, Bytes),
         Output = ::idem_runtime::__private::Settled,
     >,
 > {
+    use ::idem_runtime::__private as runtime;
     #[deny(clippy::disallowed_methods)]
     async fn create(
         tx: &mut Tx<Postgres>,
@@ -17,42 +18,26 @@ async fn create(
         StatusCode::CREATED
     }
     struct CreateOperation;
-    impl ::idem_runtime::__private::Operation for CreateOperation {
+    impl runtime::Operation for CreateOperation {
         type Handle = Tx<Postgres>;
         type Args = (Account, Bytes);
-        type Output = ::idem_runtime::__private::Settled;
-        const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::spec("create", "account");
-            spec.function = ::core::concat!(::core::module_path!(), "::create");
-            spec
+        type Output = runtime::Settled;
+        const SPEC: runtime::Spec = runtime::spec!("create", "account", "create");
+        const FUNCTIONS: runtime::Functions<Self> = runtime::Functions {
+            scope: |prefix| runtime::ScopeKey::of(&prefix.0),
+            call: |tx, args| {
+                runtime::future()
+                    .must_be_send_and_settled(
+                        create(tx, args.0, args.1),
+                        |out| runtime::outcome(&out).settle(out),
+                    )
+            },
+            settle: |out| out,
         };
-        fn scope(
-            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
-        ) -> ::idem_runtime::__private::ScopeKey {
-            let account = &prefix.0;
-            ::idem_runtime::__private::ScopeKey::of(account)
-        }
-        fn call<'t>(
-            tx: &'t mut Self::Handle,
-            args: Self::Args,
-        ) -> impl ::core::future::Future<
-            Output = Self::Output,
-        > + ::core::marker::Send + 't {
-            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
-            ::idem_runtime::__private::vet::<Bytes>().takes::<Bytes>();
-            let run = ::idem_runtime::__private::handler_future()
-                .must_be_send(create(tx, args.0, args.1));
-            async move {
-                let out = run.await;
-                {
-                    use ::idem_runtime::__private::*;
-                    (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
-                }
-            }
-        }
-        fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
-            out
+        fn check() {
+            runtime::vet::<Account>().takes::<Account>();
+            runtime::vet::<Bytes>().takes::<Bytes>();
         }
     }
-    ::idem_runtime::__private::run::<CreateOperation>(call).await
+    runtime::run::<CreateOperation>(call)
 }

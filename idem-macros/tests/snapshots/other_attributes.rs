@@ -1,18 +1,19 @@
 #[must_use]
 #[expect(dead_code)]
 #[deprecated]
-async fn create(
+fn create(
     call: ::idem_runtime::__private::Call<
         Tx<Postgres>,
         ::idem_runtime::__private::AllParts<(Account,)>,
     >,
-) -> ::idem_runtime::__private::Answer<
+) -> ::idem_runtime::__private::Running<
     impl ::idem_runtime::__private::Operation<
         Handle = Tx<Postgres>,
         Args = ::idem_runtime::__private::AllParts<(Account,)>,
         Output = StatusCode,
     >,
 > {
+    use ::idem_runtime::__private as runtime;
     #[deny(clippy::disallowed_methods)]
     #[tracing::instrument(skip_all)]
     #[allow(clippy::disallowed_methods, reason = "audited")]
@@ -24,34 +25,19 @@ async fn create(
         StatusCode::CREATED
     }
     struct CreateOperation;
-    impl ::idem_runtime::__private::Operation for CreateOperation {
+    impl runtime::Operation for CreateOperation {
         type Handle = Tx<Postgres>;
-        type Args = ::idem_runtime::__private::AllParts<(Account,)>;
+        type Args = runtime::AllParts<(Account,)>;
         type Output = StatusCode;
-        const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::spec("create", "account");
-            spec.function = ::core::concat!(::core::module_path!(), "::create");
-            spec
+        const SPEC: runtime::Spec = runtime::spec!("create", "account", "create");
+        const FUNCTIONS: runtime::Functions<Self> = runtime::Functions {
+            scope: |prefix| runtime::ScopeKey::of(&prefix.0),
+            call: |tx, args| runtime::future().must_be_send(create(tx, args.0.0)),
+            settle: |out| runtime::outcome(&out).settle(out),
         };
-        fn scope(
-            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
-        ) -> ::idem_runtime::__private::ScopeKey {
-            let account = &prefix.0;
-            ::idem_runtime::__private::ScopeKey::of(account)
-        }
-        fn call<'t>(
-            tx: &'t mut Self::Handle,
-            args: Self::Args,
-        ) -> impl ::core::future::Future<
-            Output = Self::Output,
-        > + ::core::marker::Send + 't {
-            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
-            create(tx, args.0.0)
-        }
-        fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
-            use ::idem_runtime::__private::*;
-            (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
+        fn check() {
+            runtime::vet::<Account>().takes::<Account>();
         }
     }
-    ::idem_runtime::__private::run::<CreateOperation>(call).await
+    runtime::run::<CreateOperation>(call)
 }

@@ -1,16 +1,17 @@
 /// Takes an order.
-pub async fn create_order(
+pub fn create_order(
     call: ::idem_runtime::__private::Call<
         Tx<Postgres>,
         (Account, State<Pricing>, Json<NewOrder>),
     >,
-) -> ::idem_runtime::__private::Answer<
+) -> ::idem_runtime::__private::Running<
     impl ::idem_runtime::__private::Operation<
         Handle = Tx<Postgres>,
         Args = (Account, State<Pricing>, Json<NewOrder>),
         Output = Result<(StatusCode, Json<Order>), ApiError>,
     >,
 > {
+    use ::idem_runtime::__private as runtime;
     #[deny(clippy::disallowed_methods)]
     async fn create_order(
         tx: &mut Tx<Postgres>,
@@ -22,37 +23,27 @@ pub async fn create_order(
         Ok((StatusCode::CREATED, Json(order)))
     }
     struct CreateOrderOperation;
-    impl ::idem_runtime::__private::Operation for CreateOrderOperation {
+    impl runtime::Operation for CreateOrderOperation {
         type Handle = Tx<Postgres>;
         type Args = (Account, State<Pricing>, Json<NewOrder>);
         type Output = Result<(StatusCode, Json<Order>), ApiError>;
-        const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::spec("create_order", "account");
-            spec.function = ::core::concat!(::core::module_path!(), "::create_order");
-            spec.ttl = ::idem_runtime::__private::seconds(172800);
+        const SPEC: runtime::Spec = {
+            let mut spec = runtime::spec!("create_order", "account", "create_order");
+            spec.ttl = runtime::seconds(172800);
             spec
         };
-        fn scope(
-            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
-        ) -> ::idem_runtime::__private::ScopeKey {
-            let account = &prefix.0;
-            ::idem_runtime::__private::ScopeKey::of(account)
-        }
-        fn call<'t>(
-            tx: &'t mut Self::Handle,
-            args: Self::Args,
-        ) -> impl ::core::future::Future<
-            Output = Self::Output,
-        > + ::core::marker::Send + 't {
-            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
-            ::idem_runtime::__private::vet::<State<Pricing>>().takes::<State<Pricing>>();
-            ::idem_runtime::__private::vet::<Json<NewOrder>>().takes::<Json<NewOrder>>();
-            create_order(tx, args.0, args.1, args.2)
-        }
-        fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
-            use ::idem_runtime::__private::*;
-            (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
+        const FUNCTIONS: runtime::Functions<Self> = runtime::Functions {
+            scope: |prefix| runtime::ScopeKey::of(&prefix.0),
+            call: |tx, args| {
+                runtime::future().must_be_send(create_order(tx, args.0, args.1, args.2))
+            },
+            settle: |out| runtime::outcome(&out).settle(out),
+        };
+        fn check() {
+            runtime::vet::<Account>().takes::<Account>();
+            runtime::vet::<State<Pricing>>().takes::<State<Pricing>>();
+            runtime::vet::<Json<NewOrder>>().takes::<Json<NewOrder>>();
         }
     }
-    ::idem_runtime::__private::run::<CreateOrderOperation>(call).await
+    runtime::run::<CreateOrderOperation>(call)
 }

@@ -24,10 +24,11 @@ pub async fn pay(
             why: "only an open order changes",
         };
     }
-    ::idem_runtime::__private::declared::<
-        _,
-        PayOperation,
-    >(
+    ::idem_runtime::__private::future()
+        .must_be_send_and_declare::<
+            _,
+            PayOperation,
+        >(
             pay(account, argument1, argument2),
             ::idem_runtime::__private::IntoResponse::into_response,
         )

@@ -20,10 +20,11 @@ where
             why: "x",
         };
     }
-    crate::idem::__private::declared::<
-        _,
-        PutOperation,
-    >(
+    crate::idem::__private::future()
+        .must_be_send_and_declare::<
+            _,
+            PutOperation,
+        >(
             put::<T>(argument0, argument1),
             crate::idem::__private::IntoResponse::into_response,
         )

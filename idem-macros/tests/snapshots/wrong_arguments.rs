@@ -1,5 +1,5 @@
 ::core::compile_error! {
-    "unknown argument `retries`; there are `scope`, `ttl`, `errors`, `in_flight`, `wait`, `expired`, `tombstone`, `timeout`, `max_body`, `max_response`, `fingerprint_headers`, `fingerprint_ignore`, `key_space`, `authorize`, `replay_with`, `operation`, `key`, `state`, `crate`"
+    "unknown argument `retries`; there are `scope`, `ttl`, `errors`, `in_flight`, `wait`, `expired`, `tombstone`, `timeout`, `max_body`, `max_response`, `fingerprint_headers`, `fingerprint_ignore`, `key_space`, `authorize`, `replay_with`, `operation`, `definition`, `key`, `state`, `crate`"
 }
 ::core::compile_error! {
     "invalid `ttl`: `x` is no unit (ms, s, m, h and d are); write a number and a unit, as \"48h\" or \"7d\""
@@ -8,18 +8,19 @@
     "`scope = \"acount\"` names no parameter; did you mean `account`?"
 }
 /// Takes an order.
-pub async fn create_order(
+pub fn create_order(
     call: ::idem_runtime::__private::Call<
         Tx<Postgres>,
         (Account, State<Pricing>, Json<NewOrder>),
     >,
-) -> ::idem_runtime::__private::Answer<
+) -> ::idem_runtime::__private::Running<
     impl ::idem_runtime::__private::Operation<
         Handle = Tx<Postgres>,
         Args = (Account, State<Pricing>, Json<NewOrder>),
         Output = Result<(StatusCode, Json<Order>), ApiError>,
     >,
 > {
+    use ::idem_runtime::__private as runtime;
     #[deny(clippy::disallowed_methods)]
     async fn create_order(
         tx: &mut Tx<Postgres>,
@@ -31,35 +32,23 @@ pub async fn create_order(
         Ok((StatusCode::CREATED, Json(order)))
     }
     struct CreateOrderOperation;
-    impl ::idem_runtime::__private::Operation for CreateOrderOperation {
+    impl runtime::Operation for CreateOrderOperation {
         type Handle = Tx<Postgres>;
         type Args = (Account, State<Pricing>, Json<NewOrder>);
         type Output = Result<(StatusCode, Json<Order>), ApiError>;
-        const SPEC: ::idem_runtime::__private::Spec = {
-            let mut spec = ::idem_runtime::__private::spec("create_order", "");
-            spec.function = ::core::concat!(::core::module_path!(), "::create_order");
-            spec
+        const SPEC: runtime::Spec = runtime::spec!("create_order", "", "create_order");
+        const FUNCTIONS: runtime::Functions<Self> = runtime::Functions {
+            scope: |_| ::core::unreachable!(),
+            call: |tx, args| {
+                runtime::future().must_be_send(create_order(tx, args.0, args.1, args.2))
+            },
+            settle: |out| runtime::outcome(&out).settle(out),
         };
-        fn scope(
-            prefix: &<Self::Args as ::idem_runtime::__private::Split>::Prefix,
-        ) -> ::idem_runtime::__private::ScopeKey {
-            ::core::unreachable!()
-        }
-        fn call<'t>(
-            tx: &'t mut Self::Handle,
-            args: Self::Args,
-        ) -> impl ::core::future::Future<
-            Output = Self::Output,
-        > + ::core::marker::Send + 't {
-            ::idem_runtime::__private::vet::<Account>().takes::<Account>();
-            ::idem_runtime::__private::vet::<State<Pricing>>().takes::<State<Pricing>>();
-            ::idem_runtime::__private::vet::<Json<NewOrder>>().takes::<Json<NewOrder>>();
-            create_order(tx, args.0, args.1, args.2)
-        }
-        fn settle(out: Self::Output) -> ::idem_runtime::__private::Settled {
-            use ::idem_runtime::__private::*;
-            (&&&&::idem_runtime::__private::outcome(&out)).kind().settle(out)
+        fn check() {
+            runtime::vet::<Account>().takes::<Account>();
+            runtime::vet::<State<Pricing>>().takes::<State<Pricing>>();
+            runtime::vet::<Json<NewOrder>>().takes::<Json<NewOrder>>();
         }
     }
-    ::idem_runtime::__private::run::<CreateOrderOperation>(call).await
+    runtime::run::<CreateOrderOperation>(call)
 }

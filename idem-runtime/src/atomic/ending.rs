@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio::time::{timeout, timeout_at};
 
-use super::record::Parcel;
 use super::{Attempt, CLEAN_UP, COMMIT, Step};
-use crate::accept::{Completed as StoredAnswer, Finished, Landed};
+use crate::accept::{Finished, Landed};
 use crate::backend::{
     self, Answer, Backend, Claim, Completed, EndFailure, Fault, State, TransactionState,
 };
 use crate::faults::{self, Plant};
 use crate::idempotency::StoreError;
+use crate::parcel::Parcel;
 use crate::problem::Code;
 use crate::response::CapturedResponse;
 use crate::telemetry::Signal;
@@ -33,7 +33,7 @@ impl<DB: Backend> Attempt<DB> {
                 return Err(error);
             }
         };
-        let answer = parcel.answer(&self.ticket);
+        let answer = parcel.answer(&self.ticket.rules);
         if faults::planted(Plant::AnswerBefore) {
             self.alone(claim, State::Completed, &answer).await?;
             faults::point("planted.between");
@@ -134,7 +134,7 @@ impl<DB: Backend> Attempt<DB> {
         parcel: &Parcel,
         response: CapturedResponse,
     ) -> Result<Step, StoreError> {
-        let answer = parcel.answer(&self.ticket);
+        let answer = parcel.answer(&self.ticket.rules);
         faults::point("complete.before");
         let (connection, session) = tx.parts();
         let committed = DB::complete_and_commit(connection, session, claim, &answer);
@@ -224,7 +224,7 @@ impl<DB: Backend> Attempt<DB> {
         tx.roll_back().await;
         faults::point("reject.before");
         let stored = self
-            .alone(claim, State::Completed, &parcel.answer(&self.ticket))
+            .alone(claim, State::Completed, &parcel.answer(&self.ticket.rules))
             .await?;
         faults::point("reject.after");
         Ok(match stored {
@@ -351,12 +351,7 @@ impl<DB: Backend> Attempt<DB> {
         took_over: bool,
     ) -> Finished {
         Finished {
-            landed: Landed::Completed(StoredAnswer {
-                status: parcel.status,
-                content: parcel.plain.clone(),
-                resources: parcel.resources.clone(),
-                expires_at,
-            }),
+            landed: Landed::Completed(parcel.completed(expires_at)),
             own: Some((response, expires_at)),
             signal: if took_over {
                 Signal::Expired

@@ -3,19 +3,20 @@
 use tokio::time::Instant;
 
 use super::{Attempt, Unacknowledged};
-use crate::accept::{Completed as StoredAnswer, Finished, Landed, Ticket};
-use crate::backend::{Answer, Backend, Content, Record, Standing, State};
+use crate::accept::{Completed as StoredAnswer, Finished, Landed};
+use crate::backend::{Backend, Record, Standing, State};
 use crate::faults::{self, Plant};
 use crate::fingerprint::{Fingerprint, FingerprintOptions};
 use crate::idempotency::StoreError;
 use crate::options;
+use crate::parcel::{self, Parcel};
 use crate::problem::{Code, Problem};
 use crate::response::CapturedResponse;
 use crate::telemetry::Signal;
 
 impl<DB: Backend> Attempt<DB> {
     /// Reads the record outside any transaction, and answers with it if it answers.
-    pub(super) async fn look(
+    pub(crate) async fn look(
         &self,
         limit: Instant,
         unacknowledged: &Unacknowledged,
@@ -29,7 +30,7 @@ impl<DB: Backend> Attempt<DB> {
     }
 
     /// What a record says to this request; `None` when it says nothing any more.
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &self,
         record: &Record,
         unacknowledged: &Unacknowledged,
@@ -61,12 +62,11 @@ impl<DB: Backend> Attempt<DB> {
             }
             return Ok(Some(Finished::refused(problem, Signal::Mismatch)));
         }
+        if record.state == State::Started && self.ticket.recovers {
+            return Ok(None);
+        }
         if record.state != State::Completed {
-            let mut problem = Problem::new(Code::OutcomeUnknown);
-            if let Some(link) = &self.ticket.idempotency.shared.settings.status_link {
-                problem = problem.status_link(link.clone());
-            }
-            return Ok(Some(Finished::refused(problem, Signal::Unresolved)));
+            return Ok(Some(self.refused(Code::OutcomeUnknown, Signal::Unresolved)));
         }
         Ok(Some(Finished {
             landed: Landed::Completed(self.open(record)?),
@@ -118,101 +118,12 @@ impl<DB: Backend> Attempt<DB> {
         resources: &[(String, String)],
     ) -> Result<Parcel, StoreError> {
         let settings = &self.ticket.idempotency.shared.settings;
-        let plain = self.ticket.rebuild.is_none().then(|| {
-            let stored = response.stored(&settings.headers);
-            (stored.headers, stored.body)
-        });
-        let sealed = match (&settings.cipher, &plain) {
-            (Some(cipher), Some((headers, body))) => {
-                let seal = |part, bytes| {
-                    cipher
-                        .seal(&self.context(part), bytes)
-                        .map_err(StoreError::Cipher)
-                };
-                Some((seal(b"headers", headers)?, seal(b"body", body)?))
-            }
-            _ => None,
-        };
-        Ok(Parcel {
-            status: response.status.as_u16(),
-            plain,
-            sealed,
-            resources: resources.to_vec(),
-            encoded_resources: options::encode_resources(resources),
-        })
+        let rebuilds = self.ticket.rebuild.is_some();
+        Parcel::new(settings, &self.id, rebuilds, response, resources)
     }
 
-    fn context(&self, part: &[u8]) -> Vec<u8> {
-        [self.id.as_bytes().as_slice(), part].concat()
-    }
-
-    /// Reads what `parcel` made.
     fn open(&self, record: &Record) -> Result<StoredAnswer, StoreError> {
-        let content = match (&record.headers, &record.body) {
-            (Some(headers), Some(body)) if record.sealed => {
-                let cipher = self
-                    .ticket
-                    .idempotency
-                    .shared
-                    .settings
-                    .cipher
-                    .as_ref()
-                    .ok_or_else(|| {
-                        StoreError::Corrupt(
-                            "it is encrypted, and no `PayloadCipher` is set".to_owned(),
-                        )
-                    })?;
-                let open = |part, bytes| {
-                    cipher
-                        .open(&self.context(part), bytes)
-                        .map_err(StoreError::Cipher)
-                };
-                Some((open(b"headers", headers)?, open(b"body", body)?.into()))
-            }
-            (Some(headers), Some(body)) => Some((headers.to_vec(), body.clone())),
-            _ => None,
-        };
-        Ok(StoredAnswer {
-            status: record.status,
-            content,
-            resources: options::decode_resources(record.resources.as_deref())
-                .map_err(|error| StoreError::Corrupt(error.to_string()))?,
-            expires_at: record.expires_at,
-        })
-    }
-}
-
-/// What is stored of an answer.
-pub(super) struct Parcel {
-    pub(super) status: u16,
-    /// Headers and body; `None` where `replay_with` rebuilds them.
-    pub(super) plain: Option<(Vec<u8>, bytes::Bytes)>,
-    sealed: Option<(Vec<u8>, Vec<u8>)>,
-    pub(super) resources: Vec<(String, String)>,
-    encoded_resources: Option<String>,
-}
-
-impl Parcel {
-    pub(super) fn answer<DB: Backend>(&self, ticket: &Ticket<DB>) -> Answer<'_> {
-        let content = match (&self.sealed, &self.plain) {
-            (Some((headers, body)), _) => Some(Content {
-                headers,
-                body,
-                sealed: true,
-            }),
-            (None, Some((headers, body))) => Some(Content {
-                headers,
-                body,
-                sealed: false,
-            }),
-            (None, None) => None,
-        };
-        Answer {
-            status: self.status,
-            content,
-            resources: self.encoded_resources.as_deref(),
-            ttl: Some(ticket.rules.ttl),
-            tombstone: ticket.rules.tombstone,
-        }
+        let settings = &self.ticket.idempotency.shared.settings;
+        parcel::open(settings, &self.id, record)
     }
 }

@@ -7,24 +7,31 @@
 
 use std::fmt::Debug;
 use std::future::Future;
-use std::time::Duration;
 
-use bytes::Bytes;
 use sqlx::{Database, Pool};
 
-use crate::fingerprint::Fingerprint;
 use crate::scope::{RecordId, ScopeKey};
 
 #[cfg(feature = "mysql")]
 mod mysql;
+pub(crate) mod operations;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod types;
+
+pub(crate) use operations::OperationStore;
+use types::fingerprint;
+pub(crate) use types::millis;
+pub(crate) use types::{
+    Answer, Claim, Claimed, Completed, Content, EndFailure, ErasedBatch, Record, Standing, State,
+    Stored, TransactionState,
+};
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
-pub trait Backend: Database + sealed::Sealed {
+pub trait Backend: Database + OperationStore + sealed::Sealed {
     /// Whether one writer at a time is all the engine allows (SQLite).
     const SINGLE_WRITER: bool;
 
@@ -96,6 +103,27 @@ pub trait Backend: Database + sealed::Sealed {
         _session: &mut Self::Session,
     ) -> impl Future<Output = sqlx::Result<()>> + Send {
         std::future::ready(Ok(()))
+    }
+
+    /// `begin` and `identify`, in as few messages as the engine lets. `mark` is this transaction's alone: hexadecimal digits.
+    #[doc(hidden)]
+    fn begin_marked(
+        connection: &mut Self::Connection,
+        server: &Self::Server,
+        isolation: Option<Isolation>,
+        _mark: &str,
+    ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send {
+        async move {
+            let mut session = Self::begin(&mut *connection, server, isolation).await?;
+            Self::identify(connection, &mut session).await?;
+            Ok(session)
+        }
+    }
+
+    /// What the last statement of a transaction checks of it by itself, so that nobody has to ask before.
+    #[doc(hidden)]
+    fn mark(_session: &Self::Session) -> Option<&str> {
+        None
     }
 
     /// Takes the key, or says what has it. Whatever the answer, the transaction is still open.
@@ -266,182 +294,6 @@ impl Isolation {
     }
 }
 
-/// A key that an attempt wants.
-#[derive(Debug)]
-pub struct Claim<'a> {
-    pub(crate) id: &'a RecordId,
-    pub(crate) scope: &'a ScopeKey,
-    pub(crate) operation: &'static str,
-    pub(crate) fingerprint: &'a Fingerprint,
-    /// What the fingerprint was told to count and to ignore, as JSON; `None` for nothing.
-    pub(crate) fingerprint_options: Option<&'a str>,
-    /// Drawn anew for each request: tells an attempt's own record from another's.
-    pub(crate) owner: [u8; 16],
-    /// The first integer of advisory locks.
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
-    pub(crate) lock_namespace: i32,
-}
-
-/// An answer to be stored.
-#[derive(Debug)]
-pub struct Answer<'a> {
-    pub(crate) status: u16,
-    /// `None` where `replay_with` rebuilds the answer.
-    pub(crate) content: Option<Content<'a>>,
-    /// The resources as JSON; `None` for none.
-    pub(crate) resources: Option<&'a str>,
-    /// From the storing of the answer, by the database's clock. `None`: never.
-    pub(crate) ttl: Option<Duration>,
-    /// After `ttl`.
-    pub(crate) tombstone: Duration,
-}
-
-impl Answer<'_> {
-    /// Of headers and body, in bytes.
-    #[cfg(feature = "postgres")]
-    fn content_length(&self) -> usize {
-        self.content
-            .as_ref()
-            .map_or(0, |content| content.headers.len() + content.body.len())
-    }
-
-    fn ttl_millis(&self) -> Option<i64> {
-        self.ttl.map(millis)
-    }
-
-    fn retention_millis(&self) -> Option<i64> {
-        self.ttl
-            .map(|ttl| millis(ttl).saturating_add(millis(self.tombstone)))
-    }
-}
-
-/// Headers and body, perhaps sealed by a cipher.
-#[derive(Debug)]
-pub(crate) struct Content<'a> {
-    pub(crate) headers: &'a [u8],
-    pub(crate) body: &'a [u8],
-    pub(crate) sealed: bool,
-}
-
-/// What a claim found.
-#[derive(Debug)]
-pub enum Claimed {
-    /// The key is this attempt's. `took_over`: from a record past its lifetime.
-    Won { took_over: bool },
-    /// There is a record.
-    Held(Record),
-    /// Another transaction works on it.
-    InFlight,
-}
-
-/// What the storing of an answer found.
-#[derive(Debug)]
-pub enum Completed {
-    Stored(Stored),
-    /// Another attempt's record was there first.
-    Lost,
-    /// The transaction that claimed the key is over.
-    NotOpen(TransactionState),
-}
-
-/// How far a message came that stores and commits, before it failed.
-#[derive(Debug)]
-pub enum EndFailure {
-    /// The answer was not stored. Which transaction the connection was in, nobody asked yet.
-    Storing(sqlx::Error),
-    /// The claim's transaction was rolled back instead of committed.
-    RolledBack(sqlx::Error),
-    /// The database did not say what became of it.
-    Open,
-}
-
-/// What became of a transaction while the handler had it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransactionState {
-    /// It still runs.
-    Open,
-    /// It is gone, and nothing of it nor after it is durable.
-    RolledBack,
-    /// It is gone, and something may be durable.
-    Ended,
-}
-
-/// When a stored answer expires, in milliseconds since 1970 by the database's clock.
-#[derive(Clone, Copy, Debug)]
-pub struct Stored {
-    pub(crate) expires_at: Option<i64>,
-}
-
-/// A record's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i16)]
-pub enum State {
-    /// Claimed. Committed only if a handler ended its own transaction.
-    Started = 0,
-    /// Answered.
-    Completed = 1,
-    /// Somebody must look.
-    Unknown = 2,
-}
-
-impl State {
-    fn from_sql(state: i16) -> Self {
-        match state {
-            0 => Self::Started,
-            1 => Self::Completed,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-/// Where a record stands by the database's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It answers.
-    Live,
-    /// Its `ttl` has passed; it is refused until its tombstone goes.
-    Tombstone,
-    /// It may be replaced.
-    Expired,
-}
-
-impl Standing {
-    fn from_sql(standing: i32) -> Self {
-        match standing {
-            0 => Self::Live,
-            1 => Self::Tombstone,
-            _ => Self::Expired,
-        }
-    }
-}
-
-/// A record as it was read.
-#[derive(Clone, Debug)]
-pub struct Record {
-    pub(crate) state: State,
-    pub(crate) standing: Standing,
-    pub(crate) owner: Vec<u8>,
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) fingerprint_options: Option<String>,
-    pub(crate) status: u16,
-    pub(crate) headers: Option<Bytes>,
-    pub(crate) body: Option<Bytes>,
-    pub(crate) sealed: bool,
-    pub(crate) resources: Option<String>,
-    /// Milliseconds since 1970.
-    pub(crate) expires_at: Option<i64>,
-}
-
-/// One batch of an erasure.
-#[derive(Debug)]
-pub struct ErasedBatch {
-    pub(crate) erased: u64,
-    /// Records of the scope that are `started` or `unknown` and stay.
-    pub(crate) kept: u64,
-    /// The last record looked at; `None` when there are no more.
-    pub(crate) last: Option<RecordId>,
-}
-
 /// What a database error means for the attempt that met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -481,18 +333,30 @@ pub(crate) fn asks_to_run_again(error: &sqlx::Error) -> bool {
     fault(error) == Fault::RunAgain
 }
 
+/// Whether the database was out of reach, or on its way down: nobody's fault, and over some day.
+pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => true,
+        // Connection exceptions, a lack of resources, an operator's intervention: of PostgreSQL, and what others took from it.
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            code.len() == 5
+                && ["08", "53", "57"]
+                    .iter()
+                    .any(|class| code.starts_with(class))
+        }),
+        _ => false,
+    }
+}
+
 /// Whether a statement failed since a handler had dropped what the connection had prepared: another connection serves.
 pub(crate) fn is_stale(error: &sqlx::Error) -> bool {
     // `invalid_sql_statement_name` of PostgreSQL
     matches!(error, sqlx::Error::Database(error) if error.code().as_deref() == Some("26000"))
-}
-
-/// A fingerprint from its two columns.
-fn fingerprint(version: i16, digest: &[u8]) -> sqlx::Result<Fingerprint> {
-    let parts = u8::try_from(version).ok().zip(digest.try_into().ok());
-    let (version, digest) = parts
-        .ok_or_else(|| sqlx::Error::Decode("a stored fingerprint is not 32 bytes long".into()))?;
-    Ok(Fingerprint::from_stored(version, digest))
 }
 
 /// How many records of a page stay though their scope is erased.
@@ -502,11 +366,6 @@ fn kept<'p>(page: impl Iterator<Item = (&'p [u8], i16)>, scope: &ScopeKey) -> u6
         *owner == scope.as_str().as_bytes() && State::from_sql(*state) != State::Completed
     })
     .count() as u64
-}
-
-/// Whole milliseconds, saturating.
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4)
 }
 
 /// All of a backend's migrations as one script, for teams that run their own.

@@ -12,10 +12,13 @@ use sqlx::{AssertSqlSafe, Executor, MySql, Pool, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
-    Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Fault, Isolation, Record, Standing,
-    State, Stored, TransactionState,
+    Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Isolation, Record, Standing, State,
+    Stored, TransactionState,
 };
 use crate::scope::{RecordId, ScopeKey};
+
+pub(super) use errors::fault;
+use errors::{lock_not_won, number};
 
 type Manager = <MySql as sqlx::Database>::TransactionManager;
 
@@ -52,8 +55,6 @@ macro_rules! now {
     };
 }
 
-mod retention;
-
 macro_rules! columns {
     () => {
         concat!(
@@ -70,98 +71,26 @@ macro_rules! columns {
     };
 }
 
+mod alone;
+mod claim;
+mod errors;
+mod migrations;
+mod operations;
+mod retention;
+
 const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys WHERE id = ?");
 
-macro_rules! takes_over {
-    ($column:literal) => {
-        concat!(
-            $column,
-            " = IF(retain_until <= ",
-            now!(),
-            ", VALUES(",
-            $column,
-            "), ",
-            $column,
-            "), "
-        )
-    };
-}
-
-/// Any isolation: an insert reads what is committed, not the snapshot. `retain_until` is assigned last,
-/// because the assignments before it read its old value.
-macro_rules! claim {
-    ($before:literal, $after:expr) => {
-        concat!(
-            $before,
-            "INSERT INTO idem_keys \
-               (id, scope, operation, state, owner, fingerprint_version, fingerprint, \
-                fingerprint_options, status, created_at, completed_at) \
-             VALUES (?, ?, ?, 0, ?, ?, ?, ?, 0, ",
-            now!(),
-            ", 0) ON DUPLICATE KEY UPDATE ",
-            takes_over!("scope"),
-            takes_over!("operation"),
-            takes_over!("owner"),
-            takes_over!("fingerprint_version"),
-            takes_over!("fingerprint"),
-            takes_over!("fingerprint_options"),
-            takes_over!("created_at"),
-            "attempt = IF(retain_until <= ",
-            now!(),
-            ", attempt + 1, attempt), state = IF(retain_until <= ",
-            now!(),
-            ", 0, state), expires_at = IF(retain_until <= ",
-            now!(),
-            ", NULL, expires_at), retain_until = IF(retain_until <= ",
-            now!(),
-            ", NULL, retain_until) ",
-            $after
-        )
-    };
-}
-
-const CLAIM_MARIADB: &str = claim!(
-    "SET STATEMENT innodb_lock_wait_timeout = 0 FOR ",
-    concat!("RETURNING ", columns!())
-);
-const CLAIM_MYSQL: &str = claim!("", "");
-const CLAIM_MYSQL_LOOK: &str = concat!(
+/// The same, for the key's owner.
+const LOOK_OWNED: &str = concat!(
     "SELECT ",
     columns!(),
-    " FROM idem_keys WHERE id = ? FOR UPDATE"
+    " FROM idem_keys WHERE id = ? AND scope = ?"
 );
 
 const COMPLETE: &str = "\
     UPDATE idem_keys SET state = 1, status = ?, headers = ?, body = ?, sealed = ?, resources = ?, \
        completed_at = ?, expires_at = ?, retain_until = ? \
      WHERE id = ? AND owner = ? AND state = 0";
-
-/// In no transaction: takes over a record whose retention is over, or the `started` row that this very
-/// request left by ending its transaction.
-const REPLACE_ALONE: &str = concat!(
-    "UPDATE idem_keys JOIN (SELECT ",
-    now!(),
-    " AS now) t SET scope = ?, operation = ?, owner = ?, fingerprint_version = ?, fingerprint = ?, \
-       fingerprint_options = ?, status = ?, headers = ?, body = ?, sealed = ?, resources = ?, \
-       state = ?, attempt = attempt + 1, completed_at = t.now, expires_at = t.now + ?, \
-       retain_until = t.now + ? \
-     WHERE id = ? AND (retain_until <= t.now OR (state = 0 AND owner = ?))"
-);
-const INSERT_ALONE: &str = concat!(
-    "INSERT INTO idem_keys \
-       (scope, operation, owner, fingerprint_version, fingerprint, fingerprint_options, status, \
-        headers, body, sealed, resources, state, expires_at, retain_until, id, created_at, \
-        completed_at) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ",
-    now!(),
-    " + ?, ",
-    now!(),
-    " + ?, ?, ",
-    now!(),
-    ", ",
-    now!(),
-    ")"
-);
 
 impl Backend for MySql {
     const SINGLE_WRITER: bool = false;
@@ -206,15 +135,7 @@ impl Backend for MySql {
         session: &mut Session,
         claim: &Claim<'_>,
     ) -> sqlx::Result<Claimed> {
-        let claimed = match session.flavour {
-            Flavour::MariaDb => {
-                bind_claim(sqlx::query(CLAIM_MARIADB), claim)
-                    .fetch_one(&mut *connection)
-                    .await
-            }
-            Flavour::MySql => claim_mysql(&mut *connection, claim).await,
-        };
-        let row = match claimed {
+        let row = match claim::insert(&mut *connection, session.flavour, claim).await {
             // 1205: another transaction holds the row. 1213 and 1020: it has just changed.
             Err(error) if lock_not_won(&error) => return Ok(Claimed::InFlight),
             claimed => claimed?,
@@ -320,62 +241,20 @@ impl Backend for MySql {
         state: State,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Option<Stored>> {
-        let replaced = bind_alone(REPLACE_ALONE, claim, answer, state)
-            .bind(claim.owner.as_slice())
-            .execute(&mut *connection)
-            .await?;
-        if replaced.rows_affected() == 0 {
-            match bind_alone(INSERT_ALONE, claim, answer, state)
-                .execute(&mut *connection)
-                .await
-            {
-                Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
-                    return Ok(None);
-                }
-                inserted => inserted?,
-            };
-        }
-        let expires_at: Option<Option<i64>> =
-            sqlx::query_scalar("SELECT expires_at FROM idem_keys WHERE id = ? AND owner = ?")
-                .bind(claim.id.as_bytes().as_slice())
-                .bind(claim.owner.as_slice())
-                .fetch_optional(connection)
-                .await?;
-        Ok(expires_at.map(|expires_at| Stored { expires_at }))
+        alone::settle(connection, claim, state, answer).await
     }
 
-    const MIGRATIONS: &'static [&'static str] = &[include_str!("mysql/0001_keys.sql")];
+    const MIGRATIONS: &'static [&'static str] = &[
+        include_str!("mysql/0001_keys.sql"),
+        include_str!("mysql/0002_operations.sql"),
+    ];
 
     async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i64> {
-        // DDL commits by itself here, so a lock of the session keeps the other processes waiting.
-        let locked: Option<i64> = sqlx::query_scalar("SELECT GET_LOCK('idem_schema', 60)")
-            .fetch_one(&mut *connection)
-            .await?;
-        if locked != Some(1) {
-            return Err(sqlx::Error::Protocol(
-                "another process has been migrating idem's schema for a minute".into(),
-            ));
-        }
-        let migrated = apply(&mut *connection).await;
-        connection
-            .execute("SELECT RELEASE_LOCK('idem_schema')")
-            .await?;
-        migrated
+        migrations::migrate(connection).await
     }
 
     async fn schema_version(connection: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
-        let there: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM information_schema.tables \
-              WHERE table_schema = DATABASE() AND table_name = 'idem_schema'",
-        )
-        .fetch_one(&mut *connection)
-        .await?;
-        if there == 0 {
-            return Ok(None);
-        }
-        sqlx::query_scalar("SELECT max(version) FROM idem_schema")
-            .fetch_one(connection)
-            .await
+        migrations::schema_version(connection).await
     }
 
     async fn erase_answers(connection: &mut MySqlConnection, batch: u32) -> sqlx::Result<u64> {
@@ -396,20 +275,12 @@ impl Backend for MySql {
     }
 }
 
-async fn apply(connection: &mut MySqlConnection) -> sqlx::Result<i64> {
-    let mut version = MySql::schema_version(connection).await?.unwrap_or(0);
-    for migration in MySql::MIGRATIONS
-        .iter()
-        .skip(usize::try_from(version).unwrap_or(0))
-    {
-        version += 1;
-        connection.execute(AssertSqlSafe(*migration)).await?;
-        sqlx::query("INSERT INTO idem_schema (version) VALUES (?)")
-            .bind(version)
-            .execute(&mut *connection)
-            .await?;
-    }
-    Ok(version)
+/// READ COMMITTED locks the rows that it finds and no gap, which a new key's claim may want; and a row
+/// that an attempt is replacing is skipped by the batch, not waited for. An error leaves the transaction
+/// open: the caller closes the connection.
+async fn begin_read_committed(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+    let statement = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+    Manager::begin(connection, Some(statement.into_sql_str())).await
 }
 
 /// Whether the savepoint of the begin is still there; it goes with its transaction, however that
@@ -423,64 +294,7 @@ async fn same_transaction(connection: &mut MySqlConnection) -> sqlx::Result<bool
     }
 }
 
-/// MySQL 8 has no wait of zero and no `RETURNING`. Untested: no such server was at hand.
-async fn claim_mysql(
-    connection: &mut MySqlConnection,
-    claim: &Claim<'_>,
-) -> sqlx::Result<MySqlRow> {
-    connection
-        .execute("SET SESSION innodb_lock_wait_timeout = 1")
-        .await?;
-    let inserted = bind_claim(sqlx::query(CLAIM_MYSQL), claim)
-        .execute(&mut *connection)
-        .await;
-    connection
-        .execute("SET SESSION innodb_lock_wait_timeout = DEFAULT")
-        .await?;
-    inserted?;
-    sqlx::query(CLAIM_MYSQL_LOOK)
-        .bind(claim.id.as_bytes().as_slice())
-        .fetch_one(connection)
-        .await
-}
-
 type Query<'q> = sqlx::query::Query<'q, MySql, sqlx::mysql::MySqlArguments>;
-
-fn bind_claim<'q>(query: Query<'q>, claim: &'q Claim<'_>) -> Query<'q> {
-    query
-        .bind(claim.id.as_bytes().as_slice())
-        .bind(claim.scope.as_str().as_bytes())
-        .bind(claim.operation.as_bytes())
-        .bind(claim.owner.as_slice())
-        .bind(i16::from(claim.fingerprint.version()))
-        .bind(claim.fingerprint.digest().as_slice())
-        .bind(claim.fingerprint_options.map(str::as_bytes))
-}
-
-fn bind_alone<'q>(
-    sql: &'static str,
-    claim: &'q Claim<'_>,
-    answer: &'q Answer<'_>,
-    state: State,
-) -> Query<'q> {
-    let content = answer.content.as_ref();
-    sqlx::query(sql)
-        .bind(claim.scope.as_str().as_bytes())
-        .bind(claim.operation.as_bytes())
-        .bind(claim.owner.as_slice())
-        .bind(i16::from(claim.fingerprint.version()))
-        .bind(claim.fingerprint.digest().as_slice())
-        .bind(claim.fingerprint_options.map(str::as_bytes))
-        .bind(i32::from(answer.status))
-        .bind(content.map(|content| content.headers))
-        .bind(content.map(|content| content.body))
-        .bind(content.is_some_and(|content| content.sealed))
-        .bind(answer.resources.map(str::as_bytes))
-        .bind(state as i16)
-        .bind(answer.ttl_millis())
-        .bind(answer.retention_millis())
-        .bind(claim.id.as_bytes().as_slice())
-}
 
 fn record(row: &MySqlRow) -> sqlx::Result<Record> {
     Ok(Record {
@@ -505,27 +319,4 @@ fn record(row: &MySqlRow) -> sqlx::Result<Record> {
 
 fn text(bytes: Option<Vec<u8>>) -> Option<String> {
     bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn number(error: &sqlx::Error) -> Option<u16> {
-    match error {
-        sqlx::Error::Database(error) => error
-            .try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>()
-            .map(sqlx::mysql::MySqlDatabaseError::number),
-        _ => None,
-    }
-}
-
-fn lock_not_won(error: &sqlx::Error) -> bool {
-    matches!(number(error), Some(1205 | 1213 | 1020 | 3572))
-}
-
-/// By number: SQLSTATE is too coarse here.
-pub(super) fn fault(number: u16, code: Option<&str>) -> Fault {
-    match (number, code) {
-        // Lock wait time-out, deadlock, snapshot changed; Galera reports certification as a deadlock.
-        (1205 | 1213 | 1020, _) | (_, Some("40001")) => Fault::RunAgain,
-        (_, Some(code)) if code.starts_with("23") => Fault::Constraint,
-        _ => Fault::Store,
-    }
 }

@@ -5,10 +5,8 @@
 //! once. The look's snapshot is older than the lock, so that a late attempt may win the lock of a key
 //! that is already completed; its insert then finds the record and the attempt is rolled back.
 
-use bytes::Bytes;
-use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArguments, PgConnection, PgRow};
-use sqlx::{Arguments, AssertSqlSafe, Connection, Executor, Pool, Postgres, Row, SqlSafeStr};
+use sqlx::postgres::PgConnection;
+use sqlx::{Arguments, Pool, Postgres, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
@@ -18,6 +16,13 @@ use super::{
 use crate::scope::{RecordId, ScopeKey};
 
 mod fused;
+mod migrations;
+mod operations;
+mod retention;
+mod rows;
+mod transaction;
+
+use rows::{arguments, record};
 
 type Manager = <Postgres as sqlx::Database>::TransactionManager;
 
@@ -61,6 +66,13 @@ macro_rules! columns {
 
 /// Any isolation. Own statement, own snapshot.
 const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys r WHERE r.id = $1");
+
+/// The same, for the key's owner.
+const LOOK_OWNED: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM idem_keys r WHERE r.id = $1 AND r.scope = $2"
+);
 
 /// Any isolation. Several records at once.
 const LOOK_TOGETHER: &str = concat!(
@@ -200,6 +212,19 @@ impl Backend for Postgres {
         Ok(())
     }
 
+    async fn begin_marked(
+        connection: &mut PgConnection,
+        _: &Server,
+        isolation: Option<Isolation>,
+        mark: &str,
+    ) -> sqlx::Result<Session> {
+        transaction::begin_marked(connection, isolation, mark).await
+    }
+
+    fn mark(session: &Session) -> Option<&str> {
+        session.mark.as_ref().map(|mark| mark.text.as_str())
+    }
+
     async fn claim(
         connection: &mut PgConnection,
         session: &mut Session,
@@ -270,29 +295,7 @@ impl Backend for Postgres {
         session: &mut Session,
         _: Option<&Claim<'_>>,
     ) -> sqlx::Result<TransactionState> {
-        let (asked, expected) = match &session.mark {
-            Some(mark) => (
-                "SELECT current_setting('idem.claim', true)",
-                Some(&mark.text),
-            ),
-            None => (
-                "SELECT pg_current_xact_id_if_assigned()::text",
-                session.transaction.as_ref(),
-            ),
-        };
-        let now: sqlx::Result<Option<String>> =
-            sqlx::query_scalar(asked).fetch_one(&mut *connection).await;
-        match now {
-            Ok(now) if expected.is_some() && now.as_ref() != expected => {
-                Ok(TransactionState::Ended)
-            }
-            Ok(_) => Ok(TransactionState::Open),
-            // Aborted by an error: a transaction, which says no more.
-            Err(error) if super::fault(&error) == super::Fault::Aborted => {
-                roll_back_aborted(connection, session).await
-            }
-            Err(error) => Err(error),
-        }
+        transaction::state(connection, session).await
     }
 
     async fn commit(connection: &mut PgConnection, _: &mut Session) -> sqlx::Result<()> {
@@ -359,78 +362,25 @@ impl Backend for Postgres {
         Ok(stored.map(|expires_at| Stored { expires_at }))
     }
 
-    const MIGRATIONS: &'static [&'static str] = &[include_str!("postgres/0001_keys.sql")];
+    const MIGRATIONS: &'static [&'static str] = &[
+        include_str!("postgres/0001_keys.sql"),
+        include_str!("postgres/0002_operations.sql"),
+    ];
 
     async fn migrate(connection: &mut PgConnection) -> sqlx::Result<i64> {
-        let mut transaction = connection.begin().await?;
-        // "idem" in ASCII: one process migrates, the others wait for it.
-        transaction
-            .execute("SELECT pg_advisory_xact_lock(1768187245)")
-            .await?;
-        transaction
-            .execute("CREATE TABLE IF NOT EXISTS idem_schema (version bigint PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())")
-            .await?;
-        let found: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM idem_schema")
-            .fetch_one(&mut *transaction)
-            .await?;
-        let mut version = found.unwrap_or(0);
-        for migration in Self::MIGRATIONS
-            .iter()
-            .skip(usize::try_from(version).unwrap_or(0))
-        {
-            version += 1;
-            transaction.execute(AssertSqlSafe(*migration)).await?;
-            sqlx::query("INSERT INTO idem_schema (version) VALUES ($1)")
-                .bind(version)
-                .execute(&mut *transaction)
-                .await?;
-        }
-        transaction.commit().await?;
-        Ok(version)
+        migrations::migrate(connection).await
     }
 
     async fn schema_version(connection: &mut PgConnection) -> sqlx::Result<Option<i64>> {
-        let there: bool = sqlx::query_scalar("SELECT to_regclass('idem_schema') IS NOT NULL")
-            .fetch_one(&mut *connection)
-            .await?;
-        if !there {
-            return Ok(None);
-        }
-        sqlx::query_scalar("SELECT max(version) FROM idem_schema")
-            .fetch_one(connection)
-            .await
+        migrations::schema_version(connection).await
     }
 
     async fn erase_answers(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
-        sqlx::query(
-            "UPDATE idem_keys SET headers = NULL, body = NULL, resources = NULL \
-             WHERE ctid = ANY (ARRAY( \
-                SELECT ctid FROM idem_keys \
-                 WHERE state = 1 AND expires_at <= now() AND retain_until > now() \
-                   AND (headers IS NOT NULL OR resources IS NOT NULL) \
-                 LIMIT $1 FOR UPDATE SKIP LOCKED))",
-        )
-        .bind(i64::from(batch))
-        .execute(connection)
-        .await
-        .map(|done| done.rows_affected())
+        retention::erase_answers(connection, batch).await
     }
 
     async fn delete_expired(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
-        let ranges: Vec<(i64, i64)> = sqlx::query_as(
-            "WITH gone AS (DELETE FROM idem_keys WHERE ctid = ANY (ARRAY( \
-                SELECT ctid FROM idem_keys \
-                 WHERE state = 1 AND expires_at <= now() AND retain_until <= now() \
-                 LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ctid) \
-             SELECT (ctid::text::point)[0]::bigint / 128 * 128 AS block_range, count(*) FROM gone \
-              GROUP BY block_range ORDER BY count(*) DESC",
-        )
-        .bind(i64::from(batch))
-        .fetch_all(&mut *connection)
-        .await?;
-        summarize_again(connection, &ranges).await;
-        let deleted: i64 = ranges.iter().map(|(_, rows)| rows).sum();
-        Ok(u64::try_from(deleted).unwrap_or(0))
+        retention::delete_expired(connection, batch).await
     }
 
     async fn erase_scope(
@@ -439,25 +389,7 @@ impl Backend for Postgres {
         after: Option<&RecordId>,
         batch: u32,
     ) -> sqlx::Result<ErasedBatch> {
-        let row = sqlx::query(
-            "WITH page AS (SELECT id, scope, state FROM idem_keys WHERE id > $1 ORDER BY id LIMIT $3), \
-                  gone AS (DELETE FROM idem_keys k USING page p \
-                            WHERE k.id = p.id AND p.scope = $2 AND k.state = 1 RETURNING 1) \
-             SELECT (SELECT count(*) FROM gone), \
-                    (SELECT count(*) FROM page WHERE scope = $2 AND state <> 1), \
-                    (SELECT id FROM page ORDER BY id DESC LIMIT 1)",
-        )
-        .bind(after.map_or(&[][..], |id| id.as_bytes().as_slice()))
-        .bind(scope.as_str())
-        .bind(i64::from(batch))
-        .fetch_one(connection)
-        .await?;
-        let last: Option<Vec<u8>> = row.try_get(2)?;
-        Ok(ErasedBatch {
-            erased: u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0),
-            kept: u64::try_from(row.try_get::<i64, _>(1)?).unwrap_or(0),
-            last: last.and_then(|id| RecordId::from_slice(&id)),
-        })
+        retention::erase_scope(connection, scope, after, batch).await
     }
 }
 
@@ -468,110 +400,4 @@ fn begin_text(isolation: Option<Isolation>) -> &'static str {
         Some(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
         Some(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
     }
-}
-
-/// Block ranges that are summarized again after one batch, those with most deletions first.
-const RANGES: usize = 16;
-
-/// A block range index never forgets: once new records fill the space of deleted ones, each range still
-/// holds the oldest expiry that it ever had, and every sweep reads the whole table. So a range is
-/// summarized anew when its records were deleted. Only the table's owner may; without, and when a vacuum
-/// has the table, sweeps stay right and become slow. The time limit is below `deadlock_timeout`, after
-/// which waiting here would end an autovacuum.
-async fn summarize_again(connection: &mut PgConnection, ranges: &[(i64, i64)]) {
-    if ranges.is_empty() {
-        return;
-    }
-    let blocks: Vec<String> = ranges
-        .iter()
-        .take(RANGES)
-        .map(|(block, _)| block.to_string())
-        .collect();
-    // By the simple protocol: one transaction, which nothing leaves open.
-    let statements = format!(
-        "SET LOCAL lock_timeout = '100ms'; \
-         SELECT brin_desummarize_range('idem_keys_expires_at', block_range), \
-                brin_summarize_range('idem_keys_expires_at', block_range) \
-           FROM unnest('{{{}}}'::bigint[]) block_range",
-        blocks.join(",")
-    );
-    let done = sqlx::raw_sql(AssertSqlSafe(statements))
-        .execute(connection)
-        .await;
-    if let Err(error) = done {
-        tracing::debug!(target: "idem", %error, "the index of expiries could not be summarized again");
-    }
-}
-
-/// Rolls back the aborted transaction that the connection is in, and finds out whether it was the claim's: where that one
-/// is committed, the handler had begun another.
-async fn roll_back_aborted(
-    connection: &mut PgConnection,
-    session: &Session,
-) -> sqlx::Result<TransactionState> {
-    if Manager::get_transaction_depth(connection) == 1 {
-        Manager::rollback(&mut *connection).await?;
-    } else {
-        connection.execute("ROLLBACK").await?;
-    }
-    let committed = match (&session.mark, &session.transaction) {
-        (Some(mark), _) => fused::is_committed(connection, &mark.text).await?,
-        (None, Some(transaction)) => {
-            sqlx::query_scalar(
-                "SELECT coalesce(pg_xact_status($1::text::xid8) = 'committed', false)",
-            )
-            .bind(transaction)
-            .fetch_one(connection)
-            .await?
-        }
-        (None, None) => false,
-    };
-    Ok(if committed {
-        TransactionState::Ended
-    } else {
-        TransactionState::Open
-    })
-}
-
-/// The first fifteen parameters of the inserts.
-fn arguments(
-    claim: &Claim<'_>,
-    answer: &Answer<'_>,
-    state: State,
-) -> Result<PgArguments, BoxDynError> {
-    let content = answer.content.as_ref();
-    let mut arguments = PgArguments::default();
-    arguments.reserve(16, 256 + answer.content_length());
-    arguments.add(claim.id.as_bytes().as_slice())?;
-    arguments.add(claim.scope.as_str())?;
-    arguments.add(claim.operation)?;
-    arguments.add(claim.owner.as_slice())?;
-    arguments.add(i16::from(claim.fingerprint.version()))?;
-    arguments.add(claim.fingerprint.digest().as_slice())?;
-    arguments.add(claim.fingerprint_options)?;
-    arguments.add(i32::from(answer.status))?;
-    arguments.add(content.map(|content| content.headers))?;
-    arguments.add(content.map(|content| content.body))?;
-    arguments.add(content.is_some_and(|content| content.sealed))?;
-    arguments.add(answer.resources)?;
-    arguments.add(answer.ttl_millis())?;
-    arguments.add(answer.retention_millis())?;
-    arguments.add(state as i16)?;
-    Ok(arguments)
-}
-
-fn record(row: &PgRow) -> sqlx::Result<Record> {
-    Ok(Record {
-        state: State::from_sql(row.try_get(0)?),
-        standing: Standing::from_sql(row.try_get(11)?),
-        owner: row.try_get(1)?,
-        fingerprint: super::fingerprint(row.try_get(2)?, row.try_get(3)?)?,
-        fingerprint_options: row.try_get(4)?,
-        status: u16::try_from(row.try_get::<i32, _>(5)?).unwrap_or(500),
-        headers: row.try_get::<Option<Vec<u8>>, _>(6)?.map(Bytes::from),
-        body: row.try_get::<Option<Vec<u8>>, _>(7)?.map(Bytes::from),
-        sealed: row.try_get(8)?,
-        resources: row.try_get(9)?,
-        expires_at: row.try_get(10)?,
-    })
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use sqlx::sqlite::{SqliteConnection, SqliteError, SqliteRow};
-use sqlx::{AssertSqlSafe, Executor, Pool, Row, SqlSafeStr, Sqlite};
+use sqlx::{Executor, Pool, Row, SqlSafeStr, Sqlite};
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
@@ -27,6 +27,10 @@ macro_rules! now {
     };
 }
 
+mod migrations;
+mod operations;
+mod retention;
+
 macro_rules! look {
     () => {
         concat!(
@@ -42,6 +46,9 @@ macro_rules! look {
 }
 
 const LOOK: &str = look!();
+
+/// The same, for the key's owner.
+const LOOK_OWNED: &str = concat!(look!(), " AND scope = ?2");
 
 /// Replaces a record whose retention is over and never any other.
 const INSERT: &str = concat!(
@@ -235,64 +242,25 @@ impl Backend for Sqlite {
         insert(connection, claim, answer, state).await
     }
 
-    const MIGRATIONS: &'static [&'static str] = &[include_str!("sqlite/0001_keys.sql")];
+    const MIGRATIONS: &'static [&'static str] = &[
+        include_str!("sqlite/0001_keys.sql"),
+        include_str!("sqlite/0002_operations.sql"),
+    ];
 
     async fn migrate(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
-        Manager::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str())).await?;
-        let migrated = apply(connection).await;
-        match migrated {
-            Ok(version) => {
-                Manager::commit(connection).await?;
-                Ok(version)
-            }
-            Err(error) => {
-                Manager::rollback(connection).await?;
-                Err(error)
-            }
-        }
+        migrations::migrate(connection).await
     }
 
     async fn schema_version(connection: &mut SqliteConnection) -> sqlx::Result<Option<i64>> {
-        let there: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE name = 'idem_schema'")
-                .fetch_one(&mut *connection)
-                .await?;
-        if there == 0 {
-            return Ok(None);
-        }
-        sqlx::query_scalar("SELECT max(version) FROM idem_schema")
-            .fetch_one(connection)
-            .await
+        migrations::schema_version(connection).await
     }
 
     async fn erase_answers(connection: &mut SqliteConnection, batch: u32) -> sqlx::Result<u64> {
-        sqlx::query(concat!(
-            "UPDATE idem_keys SET headers = NULL, body = NULL, resources = NULL WHERE id IN ( \
-                SELECT id FROM idem_keys WHERE state = 1 AND expires_at <= ",
-            now!(),
-            " AND retain_until > ",
-            now!(),
-            " AND (headers IS NOT NULL OR resources IS NOT NULL) LIMIT ?1)"
-        ))
-        .bind(i64::from(batch))
-        .execute(connection)
-        .await
-        .map(|done| done.rows_affected())
+        retention::erase_answers(connection, batch).await
     }
 
     async fn delete_expired(connection: &mut SqliteConnection, batch: u32) -> sqlx::Result<u64> {
-        sqlx::query(concat!(
-            "DELETE FROM idem_keys WHERE id IN ( \
-                SELECT id FROM idem_keys WHERE state = 1 AND expires_at <= ",
-            now!(),
-            " AND retain_until <= ",
-            now!(),
-            " LIMIT ?1)"
-        ))
-        .bind(i64::from(batch))
-        .execute(connection)
-        .await
-        .map(|done| done.rows_affected())
+        retention::delete_expired(connection, batch).await
     }
 
     async fn erase_scope(
@@ -301,54 +269,8 @@ impl Backend for Sqlite {
         after: Option<&RecordId>,
         batch: u32,
     ) -> sqlx::Result<ErasedBatch> {
-        let page: Vec<(Vec<u8>, String, i16)> = sqlx::query_as(
-            "SELECT id, scope, state FROM idem_keys WHERE id > ?1 ORDER BY id LIMIT ?2",
-        )
-        .bind(after.map_or(&[][..], |id| id.as_bytes().as_slice()))
-        .bind(i64::from(batch))
-        .fetch_all(&mut *connection)
-        .await?;
-        let Some((last, ..)) = page.last() else {
-            return Ok(ErasedBatch {
-                erased: 0,
-                kept: 0,
-                last: None,
-            });
-        };
-        let done = sqlx::query(
-            "DELETE FROM idem_keys WHERE id > ?1 AND id <= ?2 AND scope = ?3 AND state = 1",
-        )
-        .bind(after.map_or(&[][..], |id| id.as_bytes().as_slice()))
-        .bind(last)
-        .bind(scope.as_str())
-        .execute(connection)
-        .await?;
-        Ok(ErasedBatch {
-            erased: done.rows_affected(),
-            kept: super::kept(
-                page.iter()
-                    .map(|(_, owner, state)| (owner.as_bytes(), *state)),
-                scope,
-            ),
-            last: RecordId::from_slice(last),
-        })
+        retention::erase_scope(connection, scope, after, batch).await
     }
-}
-
-async fn apply(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
-    let mut version = Sqlite::schema_version(connection).await?.unwrap_or(0);
-    for migration in Sqlite::MIGRATIONS
-        .iter()
-        .skip(usize::try_from(version).unwrap_or(0))
-    {
-        version += 1;
-        connection.execute(AssertSqlSafe(*migration)).await?;
-        sqlx::query("INSERT INTO idem_schema (version) VALUES (?1)")
-            .bind(version)
-            .execute(&mut *connection)
-            .await?;
-    }
-    Ok(version)
 }
 
 async fn insert(

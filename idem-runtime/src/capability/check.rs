@@ -8,6 +8,8 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+use axum::extract::{FromRequest, FromRequestParts};
+
 use super::EffectFree;
 use super::request::RequestData;
 
@@ -32,11 +34,31 @@ pub const fn vet<T>() -> Argument<T> {
 impl<T: EffectFree> Argument<T> {
     /// Accepted.
     pub const fn takes<U>(&self) {}
+
+    /// Accepted, if the router's state `S` has what it is read from.
+    pub const fn takes_part<U: FromRequestParts<S>, S>(&self) {}
+
+    /// Accepted, if it can be read from the whole request.
+    pub const fn takes_last<U: FromRequest<S, M>, S, M>(&self) {}
 }
 
 impl<T: RequestData> ReadFromRequest<T> {
     /// Accepted, if what it is when it could not be read is, too.
     pub const fn takes<U>(&self)
+    where
+        T::Rejection: EffectFree,
+    {
+    }
+
+    /// Accepted, with both conditions.
+    pub const fn takes_part<U: FromRequestParts<S>, S>(&self)
+    where
+        T::Rejection: EffectFree,
+    {
+    }
+
+    /// Accepted, with both conditions.
+    pub const fn takes_last<U: FromRequest<S, M>, S, M>(&self)
     where
         T::Rejection: EffectFree,
     {
@@ -47,6 +69,12 @@ impl<T> Handler<T> {
     /// Refused, with the reason of the part that is to blame. `U` is `T`: a bound on it is blamed where
     /// the type is written.
     pub const fn takes<U: EffectFree>(&self) {}
+
+    /// Refused, and it may not be read at all.
+    pub const fn takes_part<U: EffectFree + FromRequestParts<S>, S>(&self) {}
+
+    /// Refused, and it may not be read at all.
+    pub const fn takes_last<U: EffectFree + FromRequest<S, M>, S, M>(&self) {}
 }
 
 impl<T> Deref for Argument<T> {

@@ -52,7 +52,6 @@ impl<T: ?Sized> External<T> {
     }
 
     /// The client, for an external step.
-    #[cfg_attr(not(test), expect(dead_code, reason = "external steps open it"))]
     pub(crate) fn open(&self) -> &T {
         &self.0
     }

@@ -50,10 +50,12 @@ effect_free!(
 effect_free!(rust_decimal::Decimal);
 
 #[cfg(feature = "axum-extra")]
+#[allow(deprecated, reason = "while axum-extra has them, handlers take them")]
 mod extractors {
     use axum_extra::TypedHeader;
     use axum_extra::extract::{
-        Cached, CookieJar, Form, PrivateCookieJar, Query, SignedCookieJar, WithRejection, cookie,
+        Cached, CookieJar, Form, Host, OptionalPath, OptionalQuery, PrivateCookieJar, Query,
+        Scheme, SchemeMissing, SignedCookieJar, WithRejection, cookie, rejection,
     };
     use axum_extra::headers::Header;
     use std::convert::Infallible;
@@ -65,6 +67,11 @@ mod extractors {
 
     effect_free!(
         CookieJar,
+        Host,
+        Scheme,
+        SchemeMissing,
+        rejection::HostRejection,
+        axum_extra::extract::OptionalQueryRejection,
         cookie::Cookie<'_>,
         cookie::Key,
         axum_extra::extract::QueryRejection,
@@ -95,6 +102,14 @@ mod extractors {
     }
     impl<T: EffectFree> EffectFree for Query<T> {}
     impl<T: Data> RequestData for Query<T> {
+        type Rejection = Infallible;
+    }
+    impl<T: EffectFree> EffectFree for OptionalQuery<T> {}
+    impl<T: Data> RequestData for OptionalQuery<T> {
+        type Rejection = Infallible;
+    }
+    impl<T: EffectFree> EffectFree for OptionalPath<T> {}
+    impl<T: Data> RequestData for OptionalPath<T> {
         type Rejection = Infallible;
     }
 }

@@ -22,7 +22,7 @@ use crate::response::HeaderPolicy;
 /// | [`in_flight`](Self::in_flight) | wait |
 /// | [`expired`](Self::expired) | execute |
 /// | [`tombstone`](Self::tombstone) | 30 days, only with `expired` = reject |
-/// | [`timeout`](Self::timeout) | 30 seconds |
+/// | [`timeout`](Self::timeout) | 30 seconds; a handler with steps has 2 minutes unless its attribute says |
 /// | [`max_body`](Self::max_body) | 2 MiB |
 /// | [`max_response`](Self::max_response) | 1 MiB |
 /// | [`max_in_flight`](Self::max_in_flight) | 1024 |
@@ -30,6 +30,9 @@ use crate::response::HeaderPolicy;
 /// | [`store_timeout`](Self::store_timeout) | 1.5 seconds |
 /// | [`bare_keys`](Self::bare_keys) | accepted |
 /// | [`isolation`](Self::isolation) | the database's own default |
+/// | [`lease`](Self::lease) | 30 seconds |
+/// | [`max_attempts`](Self::max_attempts) | 30 |
+/// | [`retry_pause`](Self::retry_pause) | 1 second |
 /// | [`round_trips`](Self::round_trips) | as few as possible |
 #[derive(Debug)]
 pub struct IdempotencyBuilder<DB: Backend> {
@@ -104,17 +107,43 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         self
     }
 
-    /// Encrypts stored answers.
+    /// How long an operation with recovery points belongs to the attempt that began it or took it over: 30 seconds unless said.
+    /// Renewed while the attempt runs; a crash holds the operation up for so long.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = lease;
+        self
+    }
+
+    /// How many attempts that did not end it an operation with recovery points has, before it is kept as *unknown*: 30 unless
+    /// said, which is two hours of trying. What a shutdown hands over does not count.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.settings.max_attempts = attempts;
+        self
+    }
+
+    /// The pause after the first attempt that did not end its operation: 1 second unless said. It doubles with each, up to
+    /// five minutes, a half of it more or less.
+    #[must_use]
+    pub fn retry_pause(mut self, pause: Duration) -> Self {
+        self.settings.retry_pause = pause;
+        self
+    }
+
+    /// Encrypts stored answers, and the arguments and steps of operations with recovery points.
     #[must_use]
     pub fn cipher(mut self, cipher: impl PayloadCipher) -> Self {
         self.settings.cipher = Some(Arc::new(cipher));
         self
     }
 
-    /// Where a client learns of an operation whose outcome is unknown; sent as `Link: <..>; rel="status"`.
+    /// Where a client learns of an operation: `base`, a `/` and the operation's id are sent as `Link: <..>; rel="status"` with the
+    /// answers that say that its outcome is unknown, or that it is not ended. Serve it with
+    /// [`Idempotency::status`](Idempotency::status).
     #[must_use]
-    pub fn status_link(mut self, link: UriReference) -> Self {
-        self.settings.status_link = Some(link);
+    pub fn status_link(mut self, base: UriReference) -> Self {
+        self.settings.status_link = Some(base);
         self
     }
 
@@ -131,6 +160,12 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
             )
         } else if settings.timeout.is_zero() || settings.store_timeout.is_zero() {
             Some("`timeout` and `store_timeout` must be longer than zero")
+        } else if settings.lease < settings.store_timeout * 2 {
+            Some(
+                "`lease` must be at least twice as long as `store_timeout`: it could not be renewed in time",
+            )
+        } else if settings.max_attempts == 0 {
+            Some("`max_attempts` must be at least 1")
         } else if settings.max_in_flight == 0 {
             Some("`max_in_flight` must be at least 1: with 0 every request is refused")
         } else {

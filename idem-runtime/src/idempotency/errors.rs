@@ -16,6 +16,13 @@ pub(crate) enum StoreError {
     Corrupt(String),
 }
 
+impl StoreError {
+    /// The application closed the pool: nothing will work again.
+    pub(crate) fn is_of_closed_pool(&self) -> bool {
+        matches!(self, Self::Database(sqlx::Error::PoolClosed))
+    }
+}
+
 /// Why a service can't start.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -54,6 +61,17 @@ pub enum StartupError {
     WaitTooLong {
         /// The default of `wait`.
         wait: Duration,
+        /// The pool's.
+        acquire_timeout: Duration,
+    },
+    /// A lease would end while its renewal waits for a connection.
+    #[error(
+        "`lease` is {lease:?}, shorter than the pool's acquire time-out of {acquire_timeout:?}, and could end while its \
+         renewal waits for a connection; raise `lease`, or lower `PoolOptions::acquire_timeout`"
+    )]
+    LeaseTooShort {
+        /// The lease of operations with recovery points.
+        lease: Duration,
         /// The pool's.
         acquire_timeout: Duration,
     },

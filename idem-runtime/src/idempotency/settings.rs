@@ -31,6 +31,12 @@ pub(crate) struct Settings {
     pub(crate) headers: HeaderPolicy,
     pub(crate) cipher: Option<Arc<dyn PayloadCipher>>,
     pub(crate) status_link: Option<UriReference>,
+    /// How long an operation with recovery points is its attempt's; renewed while that runs.
+    pub(crate) lease: Duration,
+    /// How many attempts such an operation has before it is kept as unknown.
+    pub(crate) max_attempts: u32,
+    /// The pause after the first attempt that did not end it; it doubles.
+    pub(crate) retry_pause: Duration,
     pub(super) max_in_flight: usize,
     pub(super) max_waiting: usize,
 }
@@ -57,6 +63,9 @@ impl Default for Settings {
             headers: HeaderPolicy::default(),
             cipher: None,
             status_link: None,
+            lease: Duration::from_secs(30),
+            max_attempts: 30,
+            retry_pause: Duration::from_secs(1),
             max_in_flight: 1024,
             max_waiting: 4096,
         }

@@ -42,6 +42,8 @@ pub enum Code {
     EffectOutsideTransaction,
     /// Serialization failures or deadlocks in every attempt; rolled back.
     SerializationFailure,
+    /// What a step of a `Steps` handler leaves can't be stored, or not be read again.
+    StepNotStorable,
 }
 
 /// A row of the table of answers.
@@ -55,7 +57,7 @@ struct Row {
 
 impl Code {
     /// Every code, for documentation and tests.
-    pub const ALL: [Code; 17] = [
+    pub const ALL: [Code; 18] = [
         Code::KeyMissing,
         Code::KeyInvalid,
         Code::RequestTooLarge,
@@ -73,6 +75,7 @@ impl Code {
         Code::TransactionAborted,
         Code::EffectOutsideTransaction,
         Code::SerializationFailure,
+        Code::StepNotStorable,
     ];
 
     /// The answer's `code` member, such as `idempotency-key-missing`.
@@ -255,6 +258,14 @@ impl Code {
                 retryable: true,
                 detail: "Concurrent operations got in the way each time, and everything was \
                          undone. Retry later with the same Idempotency-Key.",
+            },
+            Code::StepNotStorable => Row {
+                code: "idempotency-step-not-storable",
+                status: StatusCode::INTERNAL_SERVER_ERROR,
+                title: "A step of the operation could not be recorded",
+                retryable: false,
+                detail: "The operation was undone, because a step of it can't be kept for later \
+                         attempts. This is an error of the service; report it to its operator.",
             },
         }
     }

@@ -118,7 +118,7 @@ impl<R: fmt::Debug, D> fmt::Debug for Declared<R, D> {
     clippy::manual_async_fn,
     reason = "an `async fn` would not be known to be `Send`"
 )]
-pub fn declared<R, D>(
+pub(crate) fn declared<R, D>(
     run: impl Future<Output = R> + Send,
     respond: fn(R) -> Response,
 ) -> impl Future<Output = Declared<R, D>> + Send {

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use super::arguments::Direct;
 use super::declared::{Declaration, Declared};
 use super::listed::{Does, Function};
-use crate::call::{Answer, Call, Split};
+use crate::call::{Call, Running, Split};
 use crate::operation::Operation;
 use crate::tx::Handle;
 
@@ -40,10 +40,9 @@ pub trait WriteHandler<T>: Clone + Send + Sync + Sized + 'static {
 pub enum ByDesign {}
 
 #[diagnostic::do_not_recommend]
-impl<F, Fut, O, H, A> WriteHandler<(H, A)> for F
+impl<F, O, H, A> WriteHandler<(H, A)> for F
 where
-    F: Fn(Call<H, A>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Answer<O>> + Send,
+    F: Fn(Call<H, A>) -> Running<O> + Clone + Send + Sync + 'static,
     H: Handle,
     A: Split,
     O: Operation<Handle = H, Args = A>,
@@ -59,7 +58,7 @@ where
     }
 
     async fn call(self, arguments: Self::Arguments) -> Response {
-        self(arguments).await.into_response()
+        self(arguments).await
     }
 }
 

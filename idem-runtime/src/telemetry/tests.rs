@@ -12,6 +12,7 @@ use tracing::{
 };
 
 use super::*;
+use crate::operations::OperationId;
 
 type Fields = BTreeMap<&'static str, String>;
 
@@ -86,14 +87,52 @@ fn every_signal_is_one_event_at_its_level() {
     }
 }
 
+fn id() -> OperationId {
+    "ab".repeat(32).parse().unwrap()
+}
+
+#[test]
+fn what_happens_to_an_operation_is_an_event_with_its_id() {
+    let events = heard(|| {
+        parked("charges.create", id(), "nobody knows");
+        recovered("charges.create", id(), "completed");
+        resolved("charges.create", id(), "done", "alice");
+    });
+    let expected = [
+        (Level::ERROR, "parked", vec![("reason", "nobody knows")]),
+        (Level::INFO, "recovered", vec![("outcome", "completed")]),
+        (
+            Level::INFO,
+            "resolved",
+            vec![("action", "done"), ("actor", "alice")],
+        ),
+    ];
+    assert_eq!(events.len(), expected.len());
+    for ((level, target, mut fields), (wanted, signal, more)) in events.into_iter().zip(expected) {
+        assert_eq!((level, target.as_str()), (wanted, "idem"), "{signal}");
+        fields.remove("message").expect("a message for people");
+        let mut all = Fields::from([
+            ("signal", signal.to_owned()),
+            ("operation", "charges.create".to_owned()),
+            ("id", id().to_string()),
+        ]);
+        all.extend(
+            more.into_iter()
+                .map(|(name, value)| (name, value.to_owned())),
+        );
+        assert_eq!(fields, all, "{signal}");
+    }
+}
+
 #[cfg(feature = "metrics")]
 mod with_metrics {
     use metrics::{
-        Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
-        SharedString, Unit,
+        Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata,
+        Recorder, SharedString, Unit,
     };
 
     use super::*;
+    use crate::backend::operations::Unresolved;
 
     /// Keeps what was measured, as lines.
     #[derive(Clone, Default)]
@@ -133,19 +172,33 @@ mod with_metrics {
         }
     }
 
+    impl GaugeFn for Entry {
+        fn increment(&self, value: f64) {
+            self.0.push(format!("{} +{value}", self.1));
+        }
+        fn decrement(&self, value: f64) {
+            self.0.push(format!("{} -{value}", self.1));
+        }
+        fn set(&self, value: f64) {
+            self.0.push(format!("{} ={value}", self.1));
+        }
+    }
+
     impl Recorder for Ledger {
         fn describe_counter(&self, key: KeyName, unit: Option<Unit>, _: SharedString) {
             self.push(format!("{} {unit:?}", key.as_str()));
         }
-        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, _: SharedString) {
+            self.push(format!("{} {unit:?}", key.as_str()));
+        }
         fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, _: SharedString) {
             self.push(format!("{} {unit:?}", key.as_str()));
         }
         fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
             Counter::from_arc(Entry::of(self, key))
         }
-        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-            Gauge::noop()
+        fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::from_arc(Entry::of(self, key))
         }
         fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
             Histogram::from_arc(Entry::of(self, key))
@@ -174,12 +227,54 @@ mod with_metrics {
     }
 
     #[test]
-    fn both_metrics_are_described() {
+    fn every_metric_is_described() {
         assert_eq!(
             measured(describe),
             [
                 "idempotency_requests_total Some(Count)",
                 "idempotency_request_duration_seconds Some(Seconds)",
+                "idempotency_operations_parked_total Some(Count)",
+                "idempotency_operations_recovered_total Some(Count)",
+                "idempotency_operations_resolved_total Some(Count)",
+                "idempotency_operations_unresolved Some(Count)",
+                "idempotency_operations_due Some(Count)",
+                "idempotency_operations_oldest_seconds Some(Seconds)",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_resolved_is_measured_in_counts_and_seconds() {
+        let counted = Unresolved {
+            due: 1,
+            started: 3,
+            unknown: 2,
+            oldest: 90_500,
+        };
+        assert_eq!(
+            measured(|| unresolved(&counted)),
+            [
+                "idempotency_operations_unresolved{state=started} =3",
+                "idempotency_operations_unresolved{state=unknown} =2",
+                "idempotency_operations_due{} =1",
+                "idempotency_operations_oldest_seconds{} =90",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_happens_to_an_operation_is_counted() {
+        let lines = measured(|| {
+            parked("charges.create", id(), "nobody knows");
+            recovered("charges.create", id(), "completed");
+            resolved("charges.create", id(), "done", "alice");
+        });
+        assert_eq!(
+            lines,
+            [
+                "idempotency_operations_parked_total{operation=charges.create} +1",
+                "idempotency_operations_recovered_total{operation=charges.create,outcome=completed} +1",
+                "idempotency_operations_resolved_total{operation=charges.create,action=done} +1",
             ]
         );
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::connect_info::ConnectInfo;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -40,10 +40,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn parse(headers: &HeaderMap) -> Option<Fault> {
-        let Some(value) = headers.get("x-fault") else {
-            return Some(Fault::None);
-        };
+    fn parse(value: &HeaderValue) -> Option<Fault> {
         Some(match value.to_str().ok()? {
             "" => Fault::None,
             "drop-before" => Fault::DropBefore,
@@ -87,14 +84,18 @@ async fn charge(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let Some(fault) = Fault::parse(&headers) else {
-        return refusal(StatusCode::BAD_REQUEST, "unknown X-Fault");
-    };
     let key = headers.get("idempotency-key").map(|key| key.to_str());
     let Some(Ok(key)) = key else {
         return refusal(StatusCode::BAD_REQUEST, "an Idempotency-Key is needed");
     };
     let key = key.to_owned();
+    // Also where nothing goes wrong: a fault that comes later is not the key's first.
+    let first = ledger.arrives(&key);
+    let once = headers.get("x-fault-once").filter(|_| first);
+    let asked = headers.get("x-fault").or(once);
+    let Some(fault) = asked.map_or(Some(Fault::None), Fault::parse) else {
+        return refusal(StatusCode::BAD_REQUEST, "unknown X-Fault");
+    };
     // In a task of its own: a caller that gives up takes nothing back.
     let work = tokio::spawn(async move { settle(&ledger, &key, &body, fault).await });
     let Ok(response) = work.await else {

@@ -8,9 +8,10 @@ use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use idem_runtime::{EffectFree, Scope};
+use serde::{Deserialize, Serialize};
 
 /// The caller's account.
-#[derive(Clone, Debug, EffectFree, Scope)]
+#[derive(Clone, Debug, Serialize, Deserialize, EffectFree, Scope)]
 pub(crate) struct Account(pub(crate) String);
 
 /// The tokens that are valid now.

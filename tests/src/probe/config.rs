@@ -7,6 +7,8 @@ use std::time::Duration;
 use idem_runtime::RoundTrips;
 use tempfile::TempDir;
 
+use super::charge::ChargePolicy;
+
 /// The isolation of every connection of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isolation {
@@ -34,6 +36,12 @@ pub(crate) struct Config {
     pub(crate) pool_size: u32,
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) wait: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) max_attempts: Option<u32>,
+    /// How often the recovery worker looks; `None`: there is none.
+    pub(crate) recovery: Option<Duration>,
+    pub(crate) provider_url: String,
+    pub(crate) charges: ChargePolicy,
     /// Keeps the default database until the end.
     _directory: Option<TempDir>,
 }
@@ -59,6 +67,25 @@ impl Config {
             pool_size: number("POOL_SIZE")?.unwrap_or(10),
             max_in_flight: number("MAX_IN_FLIGHT")?,
             wait: variable("WAIT").map(duration).transpose()?,
+            lease: variable("LEASE").map(duration).transpose()?,
+            max_attempts: number("MAX_ATTEMPTS")?,
+            recovery: match variable("RECOVERY") {
+                Some(off) if off == "off" => None,
+                Some(interval) => Some(duration(interval)?),
+                None => Some(Duration::from_millis(200)),
+            },
+            provider_url: variable("PROVIDER_URL")
+                .unwrap_or_else(|| "http://127.0.0.1:1".to_owned()),
+            charges: ChargePolicy {
+                key_lifetime: match variable("KEY_LIFETIME") {
+                    Some(none) if none == "none" => None,
+                    Some(lifetime) => Some(duration(lifetime)?),
+                    None => None,
+                },
+                reconcile: variable("RECONCILE").map_or(Ok(false), switch)?,
+                call_timeout: variable("CALL_TIMEOUT").map(duration).transpose()?,
+                in_flight_limit: variable("IN_FLIGHT_LIMIT").map(duration).transpose()?,
+            },
             _directory: directory,
         })
     }
@@ -76,6 +103,14 @@ fn number<N: FromStr>(name: &str) -> Result<Option<N>, String> {
                 .map_err(|_| format!("{name} is no number: {value}"))
         })
         .transpose()
+}
+
+fn switch(value: String) -> Result<bool, String> {
+    match value.as_str() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("neither on nor off: {value}")),
+    }
 }
 
 fn isolation(value: String) -> Result<Isolation, String> {

@@ -4,12 +4,22 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use idem_runtime::Disposition;
 
+use super::gateway::NoCharge;
+
 /// The error of most handlers. Its `source()` shows the database's error.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Asked for.
     Refused(StatusCode),
     Database(sqlx::Error),
+    /// The provider took no money.
+    NoCharge(NoCharge),
+}
+
+impl From<NoCharge> for Failure {
+    fn from(no_charge: NoCharge) -> Failure {
+        Failure::NoCharge(no_charge)
+    }
 }
 
 impl From<sqlx::Error> for Failure {
@@ -23,6 +33,7 @@ impl std::fmt::Display for Failure {
         match self {
             Failure::Refused(status) => write!(formatter, "refused with {status}, as asked"),
             Failure::Database(_) => write!(formatter, "the business statement failed"),
+            Failure::NoCharge(why) => write!(formatter, "nothing was charged: {}", why.message),
         }
     }
 }
@@ -30,7 +41,7 @@ impl std::fmt::Display for Failure {
 impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Failure::Refused(_) => None,
+            Failure::Refused(_) | Failure::NoCharge(_) => None,
             Failure::Database(error) => Some(error),
         }
     }
@@ -41,6 +52,9 @@ impl IntoResponse for Failure {
         let status = match &self {
             Failure::Refused(status) => *status,
             Failure::Database(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Failure::NoCharge(why) => {
+                StatusCode::from_u16(why.status).unwrap_or(StatusCode::BAD_GATEWAY)
+            }
         };
         (status, self.to_string()).into_response()
     }

@@ -7,18 +7,19 @@ macro_rules! over {
             use axum::Json;
             use axum::Router;
             use axum::body::Bytes;
-            use axum::extract::Path;
-            use axum::http::StatusCode;
-            use axum::response::Response;
+            use axum::extract::{Path, State};
+            use axum::response::{IntoResponse, Response};
             use axum::routing::post;
-            use idem_runtime::{Tx, idempotent};
-            use serde_json::Value;
+            use idem_runtime::{External, Steps, Tx, idempotent};
+            use serde_json::{Value, json};
 
             use crate::probe::account::Account;
             use crate::probe::ask::Ask;
             use crate::probe::business::act;
+            use crate::probe::charge::{ChargeAsk, ChargePolicy, charge};
             use crate::probe::config::Config;
             use crate::probe::failure::{Declared, Failure};
+            use crate::probe::gateway::Gateway;
             use crate::probe::state::App;
             use crate::probe::typed::Validated;
 
@@ -165,6 +166,33 @@ macro_rules! over {
                 write(tx, &account, &ask, body.to_string().as_bytes()).await
             }
 
+            #[idempotent(scope = "account", operation = "charges.create")]
+            async fn charges(
+                steps: &mut Steps<$db, Failure>,
+                account: Account,
+                ask: ChargeAsk,
+                State(gateway): State<External<Gateway>>,
+                State(policy): State<ChargePolicy>,
+                Json(body): Json<Value>,
+            ) -> Result<Response, Failure> {
+                let sent = body.to_string();
+                let reserved = steps
+                    .atomic("reserve", async |tx| {
+                        ask.write::<$db>(&mut *tx, &account.0, "/charges", &sent).await
+                    })
+                    .await?;
+                let charge = charge(steps, &gateway, &policy, ask.order(&body)).await?;
+                let settled = steps
+                    .atomic("settle", async |tx| {
+                        ask.act().await?;
+                        let path = "/charges/settled";
+                        ask.write::<$db>(&mut *tx, &account.0, path, &charge.id).await
+                    })
+                    .await?;
+                let answer = json!({ "reserved": reserved, "charge": charge.id, "settled": settled });
+                Ok((ask.status(), Json(answer)).into_response())
+            }
+
             pub(crate) async fn run(config: Config) -> Result<(), Box<dyn std::error::Error>> {
                 let handlers = Router::<App<$db>>::new()
                     .route("/effects", post(effects))
@@ -180,10 +208,12 @@ macro_rules! over {
                     .route("/disposition", post(disposition))
                     .route("/fingerprint-header", post(fingerprint_header))
                     .route("/ignore", post(ignore))
-                    // The operation of several steps is not there yet.
-                    .route("/charges", post(async || StatusCode::NOT_IMPLEMENTED));
+                    .route("/charges", post(charges));
                 let app = App::<$db>::new(&config).await?;
-                app.serve(handlers, &config.address).await
+                let recovery = config
+                    .recovery
+                    .map(|every| app.recovery().register(charges).every(every).spawn());
+                app.serve(handlers, recovery, &config.address).await
             }
         }
     };

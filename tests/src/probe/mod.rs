@@ -3,9 +3,11 @@
 mod account;
 mod ask;
 mod business;
+mod charge;
 mod config;
 mod events;
 mod failure;
+mod gateway;
 mod handlers;
 mod reply;
 mod signals;

@@ -1,5 +1,6 @@
 //! The provider's memory: a file of JSON lines, one for each event, read again at the start.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -51,6 +52,8 @@ pub(crate) struct Snapshot {
     pub(crate) charges: Vec<Charge>,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) honours_keys: bool,
+    /// Every key that came, those whose attempts have not ended among them.
+    arrived: HashSet<String>,
 }
 
 pub(crate) struct Ledger {
@@ -66,6 +69,7 @@ impl Ledger {
             charges: Vec::new(),
             attempts: Vec::new(),
             honours_keys: true,
+            arrived: HashSet::new(),
         };
         if path.exists() {
             for line in BufReader::new(File::open(&path)?).lines() {
@@ -79,6 +83,12 @@ impl Ledger {
         Ok(Ledger {
             state: Mutex::new((file, snapshot)),
         })
+    }
+
+    /// A key comes; whether it never did before.
+    pub(crate) fn arrives(&self, key: &str) -> bool {
+        let mut state = self.state.lock().expect("no holder panics");
+        state.1.arrived.insert(key.to_owned())
     }
 
     /// Notes an attempt that charged nothing.
@@ -149,7 +159,10 @@ fn attempt(key: &str, body: &[u8], outcome: Outcome) -> Vec<Event> {
 fn apply(snapshot: &mut Snapshot, event: Event) {
     match event {
         Event::Charge(charge) => snapshot.charges.push(charge),
-        Event::Attempt(attempt) => snapshot.attempts.push(attempt),
+        Event::Attempt(attempt) => {
+            snapshot.arrived.insert(attempt.key.clone());
+            snapshot.attempts.push(attempt);
+        }
         Event::HonourKeys { on } => snapshot.honours_keys = on,
     }
 }

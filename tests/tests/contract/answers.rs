@@ -303,10 +303,15 @@ async fn a_key_of_unknown_outcome_is_never_run_again(app: &Fixture) {
         again.assert_problem(409, "idempotency-outcome-unknown");
         assert_eq!(again.json()["retryable"], false);
         let links = again.lines("link");
-        let status = links
-            .iter()
-            .any(|link| String::from_utf8_lossy(link).contains("rel=\"status\""));
-        assert!(status, "{again:?}");
+        let named = links.iter().find_map(|link| {
+            let link = std::str::from_utf8(link).ok()?;
+            link.strip_prefix('<')?.strip_suffix(">; rel=\"status\"")
+        });
+        let named = named.unwrap_or_else(|| panic!("no status link: {again:?}"));
+        let status = app.client.get(named).token("alice-token").send().await;
+        assert_eq!(status.json(), json!({ "state": "unknown" }), "{status:?}");
+        let stranger = app.client.get(named).token("bob-token").send().await;
+        assert_eq!(stranger.status, 404, "{stranger:?}");
     }
     let other = call.json(&json!({"amount": 3})).send().await;
     other.assert_problem(422, "idempotency-key-reused");

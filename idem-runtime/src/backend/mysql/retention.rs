@@ -3,11 +3,11 @@
 //! Each looks for its rows and locks them, then writes by primary key.
 
 use sqlx::mysql::MySqlConnection;
-use sqlx::{MySql, QueryBuilder, SqlSafeStr};
+use sqlx::{MySql, QueryBuilder};
 use sqlx_core::transaction::TransactionManager;
 
 use super::super::{ErasedBatch, State, kept as kept_of};
-use super::Manager;
+use super::{Manager, begin_read_committed};
 use crate::scope::{RecordId, ScopeKey};
 
 /// How many parameters one statement is given.
@@ -17,7 +17,7 @@ pub(super) async fn erase_answers(
     connection: &mut MySqlConnection,
     batch: u32,
 ) -> sqlx::Result<u64> {
-    begin_batch(&mut *connection).await?;
+    begin_read_committed(&mut *connection).await?;
     let ids = sqlx::query_scalar(concat!(
         "SELECT id FROM idem_keys WHERE state = 1 AND expires_at <= ",
         now!(),
@@ -38,7 +38,7 @@ pub(super) async fn delete_expired(
     connection: &mut MySqlConnection,
     batch: u32,
 ) -> sqlx::Result<u64> {
-    begin_batch(&mut *connection).await?;
+    begin_read_committed(&mut *connection).await?;
     let ids = sqlx::query_scalar(concat!(
         "SELECT id FROM idem_keys WHERE state = 1 AND expires_at <= ",
         now!(),
@@ -80,7 +80,7 @@ pub(super) async fn erase_scope(
         .collect();
     let mut erased = 0;
     if !completed.is_empty() {
-        begin_batch(&mut *connection).await?;
+        begin_read_committed(&mut *connection).await?;
         let free = select_on(
             &mut *connection,
             &completed,
@@ -97,14 +97,6 @@ pub(super) async fn erase_scope(
         Manager::commit(connection).await?;
     }
     Ok(ErasedBatch { erased, kept, last })
-}
-
-/// READ COMMITTED locks the rows that it finds and no gap, which a new key's claim may want; and a row
-/// that an attempt is replacing is skipped by the batch, not waited for. An error leaves the transaction
-/// open: the caller closes the connection.
-async fn begin_batch(connection: &mut MySqlConnection) -> sqlx::Result<()> {
-    let statement = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
-    Manager::begin(connection, Some(statement.into_sql_str())).await
 }
 
 /// Executes a statement on rows that are locked. Returns how many there were.

@@ -17,7 +17,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Counter {
     }
 }
 
-#[idempotent(scope = "account")]
+async fn elsewhere() {}
+
+async fn may_create(account: &Account, counter: &Counter) -> Result<(), StatusCode> {
+    elsewhere().await;
+    if counter.0.get() > 0 { Err(StatusCode::FORBIDDEN) } else { Ok(()) }
+}
+
+// a check that waits holds references to the arguments
+#[idempotent(scope = "account", authorize = may_create)]
 async fn create(tx: &mut Tx<Sqlite>, account: Account, counter: Counter, Json(new): Json<NewOrder>) -> StatusCode {
     StatusCode::CREATED
 }

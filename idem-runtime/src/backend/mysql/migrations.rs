@@ -1,0 +1,54 @@
+//! The schema's versions.
+
+use sqlx::mysql::MySqlConnection;
+use sqlx::{AssertSqlSafe, Executor, MySql};
+
+use super::super::Backend;
+
+pub(super) async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i64> {
+    // DDL commits by itself here, so a lock of the session keeps the other processes waiting.
+    let locked: Option<i64> = sqlx::query_scalar("SELECT GET_LOCK('idem_schema', 60)")
+        .fetch_one(&mut *connection)
+        .await?;
+    if locked != Some(1) {
+        return Err(sqlx::Error::Protocol(
+            "another process has been migrating idem's schema for a minute".into(),
+        ));
+    }
+    let migrated = apply(&mut *connection).await;
+    connection
+        .execute("SELECT RELEASE_LOCK('idem_schema')")
+        .await?;
+    migrated
+}
+
+pub(super) async fn schema_version(connection: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
+    let there: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM information_schema.tables \
+          WHERE table_schema = DATABASE() AND table_name = 'idem_schema'",
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if there == 0 {
+        return Ok(None);
+    }
+    sqlx::query_scalar("SELECT max(version) FROM idem_schema")
+        .fetch_one(connection)
+        .await
+}
+
+async fn apply(connection: &mut MySqlConnection) -> sqlx::Result<i64> {
+    let mut version = schema_version(connection).await?.unwrap_or(0);
+    for migration in MySql::MIGRATIONS
+        .iter()
+        .skip(usize::try_from(version).unwrap_or(0))
+    {
+        version += 1;
+        connection.execute(AssertSqlSafe(*migration)).await?;
+        sqlx::query("INSERT INTO idem_schema (version) VALUES (?)")
+            .bind(version)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(version)
+}

@@ -1,0 +1,91 @@
+//! What became of a transaction that a handler had.
+
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Executor, SqlSafeStr};
+use sqlx_core::transaction::TransactionManager;
+
+use super::super::{Fault, Isolation, TransactionState, fault};
+use super::{Manager, Mark, Session, begin_text, fused};
+
+/// Begins a transaction that tells itself from any other, in one message: a setting of it is this mark, and what a commit
+/// leaves behind says so ([`fused::is_committed`]). An advisory lock of the mark's own is how its process is found.
+pub(super) async fn begin_marked(
+    connection: &mut PgConnection,
+    isolation: Option<Isolation>,
+    mark: &str,
+) -> sqlx::Result<Session> {
+    let lock = (fastrand::i32(..), fastrand::i32(..));
+    let text = format!(
+        "{begin}; SELECT set_config('idem.claim', left(set_config('idem.claim', '{mark}-over', false), -5), true), \
+           pg_try_advisory_xact_lock({first}, {second})",
+        begin = begin_text(isolation),
+        first = lock.0,
+        second = lock.1,
+    );
+    Manager::begin(connection, Some(AssertSqlSafe(text).into_sql_str())).await?;
+    Ok(Session {
+        mark: Some(Mark {
+            text: mark.to_owned(),
+            lock,
+        }),
+        ..Session::default()
+    })
+}
+
+/// Whether the session's transaction still runs here.
+pub(super) async fn state(
+    connection: &mut PgConnection,
+    session: &Session,
+) -> sqlx::Result<TransactionState> {
+    let (asked, expected) = match &session.mark {
+        Some(mark) => (
+            "SELECT current_setting('idem.claim', true)",
+            Some(&mark.text),
+        ),
+        None => (
+            "SELECT pg_current_xact_id_if_assigned()::text",
+            session.transaction.as_ref(),
+        ),
+    };
+    let now: sqlx::Result<Option<String>> =
+        sqlx::query_scalar(asked).fetch_one(&mut *connection).await;
+    match now {
+        Ok(now) if expected.is_some() && now.as_ref() != expected => Ok(TransactionState::Ended),
+        Ok(_) => Ok(TransactionState::Open),
+        // Aborted by an error: a transaction, which says no more.
+        Err(error) if fault(&error) == Fault::Aborted => {
+            roll_back_aborted(connection, session).await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Rolls back the aborted transaction that the connection is in, and finds out whether it was the claim's: where that one
+/// is committed, the handler had begun another.
+async fn roll_back_aborted(
+    connection: &mut PgConnection,
+    session: &Session,
+) -> sqlx::Result<TransactionState> {
+    if Manager::get_transaction_depth(connection) == 1 {
+        Manager::rollback(&mut *connection).await?;
+    } else {
+        connection.execute("ROLLBACK").await?;
+    }
+    let committed = match (&session.mark, &session.transaction) {
+        (Some(mark), _) => fused::is_committed(connection, &mark.text).await?,
+        (None, Some(transaction)) => {
+            sqlx::query_scalar(
+                "SELECT coalesce(pg_xact_status($1::text::xid8) = 'committed', false)",
+            )
+            .bind(transaction)
+            .fetch_one(connection)
+            .await?
+        }
+        (None, None) => false,
+    };
+    Ok(if committed {
+        TransactionState::Ended
+    } else {
+        TransactionState::Open
+    })
+}

@@ -1,0 +1,481 @@
+//! The recovery worker: takes over operations whose attempts did not end them, and runs their handlers again.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::attempt::{self, Again, Attempt, Ended};
+use super::core::{Clock, unseal};
+use super::inputs::{self, Arguments};
+use super::stop::Interrupt;
+use super::{Journal, Steps};
+use crate::atomic::{jitter, new_owner};
+use crate::backend::Backend;
+use crate::backend::operations::{Fence, OperationRow};
+use crate::call::{IdempotentHandler, Ready};
+use crate::faults;
+use crate::idempotency::{Idempotency, StoreError};
+use crate::operation::{Operation, Spec};
+use crate::operations::OperationId;
+use crate::telemetry;
+
+/// How often operations that no handler is registered for are looked for.
+const ORPHANS_EVERY: Duration = Duration::from_secs(60);
+/// What a shutdown leaves an attempt to come to a recorded point.
+const LAST_CALL: Duration = Duration::from_secs(10);
+
+/// What became of one operation that was taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Recovered {
+    /// Its answer is stored.
+    Completed,
+    /// It left nothing behind, and its key is free.
+    Released,
+    /// It goes on later.
+    Later,
+    /// Its outcome is unknown until an operator resolves it.
+    Unknown,
+    /// Another worker has it.
+    Elsewhere,
+}
+
+impl Recovered {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Released => "released",
+            Self::Later => "later",
+            Self::Unknown => "unknown",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
+}
+
+/// Runs one operation that was taken over.
+type Run<DB> = Arc<
+    dyn Fn(Idempotency<DB>, OperationRow, CancellationToken) -> BoxFuture<'static, Recovered>
+        + Send
+        + Sync,
+>;
+
+/// Takes over operations whose leases are over, and runs their handlers again without a request. Made by
+/// [`Idempotency::recovery`].
+///
+/// Start one in each process: they share the work. Each operation is taken by one worker at a time; a lease that is renewed
+/// while its handler runs is never stolen.
+#[must_use = "a recovery worker does nothing until it is spawned or run"]
+pub struct Recovery<DB: Backend, S> {
+    idempotency: Idempotency<DB>,
+    state: S,
+    handlers: HashMap<&'static str, (&'static Spec, Run<DB>)>,
+    every: Duration,
+    concurrency: usize,
+}
+
+impl<DB: Backend> Idempotency<DB> {
+    /// A recovery worker. `state` is the router's: handlers take their clients from it again.
+    pub fn recovery<S: Clone + Send + Sync + 'static>(&self, state: S) -> Recovery<DB, S> {
+        Recovery {
+            idempotency: self.clone(),
+            state,
+            handlers: HashMap::new(),
+            every: Duration::from_secs(1),
+            concurrency: 16,
+        }
+    }
+}
+
+impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
+    /// Registers a handler: the annotated function itself, as a route takes it.
+    ///
+    /// # Panics
+    ///
+    /// When another handler with its operation's name is registered already.
+    pub fn register<F, T, E, M, O>(mut self, _: F) -> Self
+    where
+        F: IdempotentHandler<T, Operation = O>,
+        O: Operation<Handle = Steps<DB, E>, Args: Arguments<S, M> + Send>,
+        E: 'static,
+        M: 'static,
+    {
+        let state = self.state.clone();
+        let run: Run<DB> = Arc::new(move |idempotency, row, stop| {
+            recover::<DB, S, O, E, M>(idempotency, state.clone(), row, stop).boxed()
+        });
+        let spec = &O::SPEC;
+        let other = self.handlers.insert(spec.name, (spec, run));
+        assert!(
+            other.is_none_or(|(other, _)| other.function == spec.function),
+            "two handlers are the operation `{}`; give one another name: `operation = \"..\"`",
+            spec.name
+        );
+        self
+    }
+
+    /// The time between two looks for operations that are due: 1 second unless said, a tenth more or less.
+    pub fn every(mut self, every: Duration) -> Self {
+        self.every = every.max(Duration::from_millis(1));
+        self
+    }
+
+    /// How many operations it runs at once: 16 unless said, 1 at least.
+    pub fn concurrency(mut self, operations: usize) -> Self {
+        self.concurrency = operations.max(1);
+        self
+    }
+
+    /// Takes over and runs what is due now, until nothing is. Returns what became of each.
+    ///
+    /// # Errors
+    ///
+    /// [`RecoveryError`], when the store can't be reached; what was taken over by then is run to its end first.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what runs goes on in tasks of its own.
+    pub async fn run_once(&self) -> Result<Vec<Recovered>, RecoveryError> {
+        let stop = CancellationToken::new();
+        let mut running = JoinSet::new();
+        let mut all = Vec::new();
+        loop {
+            let free = self.concurrency - running.len();
+            let taken = if free > 0 {
+                self.take_over(free, &mut running, &stop).await
+            } else {
+                Ok(0)
+            };
+            if let Err(error) = taken {
+                while let Some(done) = running.join_next().await {
+                    all.extend(done.ok());
+                }
+                return Err(RecoveryError(error));
+            }
+            match running.join_next().await {
+                Some(done) => all.extend(done.ok()),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Works until `shutdown` is ready. What runs then is given ten seconds to end; what does not is handed over, and does not
+    /// count as an attempt.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what runs goes on in tasks of its own.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) {
+        let stop = CancellationToken::new();
+        let mut work = pin!(self.work(&stop));
+        tokio::select! {
+            () = &mut work => return,
+            () = shutdown => stop.cancel(),
+        }
+        work.await;
+    }
+
+    /// Works until the future is dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what runs goes on in tasks of its own.
+    pub async fn run(self) {
+        self.run_until(std::future::pending()).await;
+    }
+
+    /// Starts it in a task.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn spawn(self) -> RecoveryHandle {
+        let stop = CancellationToken::new();
+        let token = stop.clone();
+        let task = tokio::spawn(async move { self.work(&token).await });
+        RecoveryHandle { stop, task }
+    }
+
+    async fn work(&self, stop: &CancellationToken) {
+        let mut running = JoinSet::new();
+        let mut pause = self.every.mul_f64(fastrand::f64());
+        let mut orphans_at = Instant::now();
+        let mut failures = 0_u32;
+        while stop
+            .run_until_cancelled(tokio::time::sleep(pause))
+            .await
+            .is_some()
+        {
+            while running.try_join_next().is_some() {}
+            let free = self.concurrency - running.len();
+            let taken = if free > 0 {
+                self.take_over(free, &mut running, stop).await
+            } else {
+                Ok(0)
+            };
+            pause = jitter(self.every);
+            match taken {
+                // There may be more: as soon as there is a place.
+                Ok(taken) if taken > 0 && taken == free => {
+                    let ended = running.join_next();
+                    let _ = stop.run_until_cancelled(ended).await;
+                    pause = Duration::ZERO;
+                    failures = 0;
+                }
+                Ok(_) => failures = 0,
+                Err(error) if error.is_of_closed_pool() => break,
+                Err(error) => {
+                    failures = failures.saturating_add(1);
+                    pause = pause.saturating_mul(1 << failures.min(4));
+                    tracing::warn!(target: "idem", %error, failures, "recovery can't reach the store; it tries again later");
+                }
+            }
+            if Instant::now() >= orphans_at {
+                orphans_at = Instant::now() + ORPHANS_EVERY;
+                self.watch().await;
+            }
+        }
+        while running.join_next().await.is_some() {}
+    }
+
+    /// Takes over up to so many operations, and runs each in a task.
+    async fn take_over(
+        &self,
+        free: usize,
+        running: &mut JoinSet<Recovered>,
+        stop: &CancellationToken,
+    ) -> Result<usize, StoreError> {
+        let names: Vec<&str> = self.handlers.keys().copied().collect();
+        let batch = u32::try_from(free).unwrap_or(u32::MAX);
+        let idempotency = self.idempotency.clone();
+        let settings = &idempotency.shared.settings;
+        let (lease, owner) = (settings.lease, new_owner());
+        let limit = Instant::now() + settings.store_timeout;
+        faults::point("take_over.before");
+        let mut alone = idempotency.alone(limit).await?;
+        let rows = alone.run(limit, async |connection: &mut DB::Connection| {
+            DB::take_over(connection, &names, owner, lease, batch).await
+        });
+        let rows = rows.await?;
+        drop(alone);
+        faults::point("take_over.after");
+        let taken = rows.len();
+        for row in rows {
+            let Some((_, run)) = self.handlers.get(row.operation.as_str()) else {
+                continue;
+            };
+            running.spawn(run(self.idempotency.clone(), row, stop.clone()));
+        }
+        Ok(taken)
+    }
+
+    /// Reports what waits for somebody: operations without a handler here, and those that are unknown.
+    async fn watch(&self) {
+        let names: Vec<&str> = self.handlers.keys().copied().collect();
+        let limit = Instant::now() + self.idempotency.shared.settings.store_timeout;
+        let counted = async {
+            let mut alone = self.idempotency.alone(limit).await?;
+            let counted = alone.run(limit, async |connection: &mut DB::Connection| {
+                let orphans = DB::orphans(connection, &names).await?;
+                Ok((orphans, DB::unresolved(connection).await?))
+            });
+            counted.await
+        };
+        let Ok((orphans, unresolved)) = counted.await else {
+            return;
+        };
+        for (operation, number) in orphans {
+            tracing::warn!(
+                target: "idem",
+                operation,
+                number,
+                "operations are due that no handler is registered for: call `.register(..)` with it, or resolve them"
+            );
+        }
+        telemetry::unresolved(&unresolved);
+    }
+}
+
+impl<DB: Backend, S> fmt::Debug for Recovery<DB, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recovery")
+            .field("operations", &self.handlers.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A recovery worker that runs in a task. Dropping the handle does not stop it.
+#[must_use = "dropped, it leaves the worker running until the runtime ends"]
+pub struct RecoveryHandle {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl RecoveryHandle {
+    /// Stops it: what runs is given ten seconds to end, and what does not is handed over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it stops all the same.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        // It fails only with the runtime, and then it has stopped.
+        let _ = self.task.await;
+    }
+}
+
+impl fmt::Debug for RecoveryHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecoveryHandle")
+            .field("running", &!self.task.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why operations could not be recovered now.
+#[derive(Debug, thiserror::Error)]
+#[error("operations can't be recovered now: {0}")]
+pub struct RecoveryError(#[source] StoreError);
+
+/// Runs an operation's handler again, from its stored arguments and what its steps recorded.
+async fn recover<DB, S, O, E, M>(
+    idempotency: Idempotency<DB>,
+    state: S,
+    row: OperationRow,
+    stop: CancellationToken,
+) -> Recovered
+where
+    DB: Backend,
+    S: Send + Sync + 'static,
+    O: Operation<Handle = Steps<DB, E>, Args: Arguments<S, M> + Send>,
+    E: 'static,
+{
+    let spec = &O::SPEC;
+    let id = OperationId::of(row.id);
+    let journal = attempt::journal(&idempotency, &row);
+    let opened = unseal(
+        &idempotency,
+        &row.id,
+        b"inputs",
+        &row.inputs,
+        row.inputs_sealed,
+    );
+    let attempt = Attempt {
+        rules: idempotency.shared.settings.rules(spec),
+        spec,
+        digest: String::new(),
+        fence: Fence {
+            id: row.id,
+            attempt: row.attempt,
+            owner: row.owner,
+        },
+        operation_id: row.operation_id,
+        journal: Journal::default(),
+        clock: Clock::new(row.now),
+        tries: row.tries,
+        rebuilds: O::REBUILD.is_some(),
+        idempotency,
+    };
+    let most = attempt.idempotency.shared.settings.max_attempts;
+    if i64::from(row.tries) > i64::from(most) {
+        let reason = format!(
+            "{most} attempts did not end it; the last did not say why: its process may have died"
+        );
+        return told(
+            spec.name,
+            id,
+            attempt.stopped(Interrupt::Unknown(reason)).await,
+        );
+    }
+    let inputs = match opened.map(|bytes| inputs::decode(&bytes)) {
+        Ok(Ok(inputs)) => inputs,
+        Ok(Err(error)) => {
+            let reason = format!("the stored arguments can't be read: {error}");
+            return told(
+                spec.name,
+                id,
+                attempt.stopped(Interrupt::Unknown(reason)).await,
+            );
+        }
+        Err(error) => {
+            return told(
+                spec.name,
+                id,
+                attempt.stopped(unreadable("arguments", &error)).await,
+            );
+        }
+    };
+    let journal = match journal {
+        Ok(journal) => journal,
+        Err(error) => {
+            return told(
+                spec.name,
+                id,
+                attempt.stopped(unreadable("steps", &error)).await,
+            );
+        }
+    };
+    if row.definition != spec.definition && !journal.steps.is_empty() {
+        let reason = format!(
+            "it was begun by definition {} of its handler, and this is definition {}",
+            row.definition, spec.definition
+        );
+        return told(
+            spec.name,
+            id,
+            attempt.stopped(Interrupt::Unknown(reason)).await,
+        );
+    }
+    let attempt = Attempt { journal, ..attempt };
+    let again: Again<DB, E> = Box::new(move || {
+        let loaded = <O::Args as Arguments<S, M>>::load(&inputs, &state)
+            .map(Ready::again::<O>)
+            .map_err(|error| {
+                Interrupt::Unknown(format!("the stored arguments can't be used: {error}"))
+            });
+        std::future::ready(loaded).boxed()
+    });
+    let back = attempt.lease_holder();
+    let ended = tokio::select! {
+        ended = attempt.run(again) => ended,
+        () = last_call(stop) => {
+            back.give_back().await;
+            Ended::Elsewhere
+        }
+    };
+    told(spec.name, id, ended)
+}
+
+/// What is stored will not change by itself; a cipher's service may come back.
+fn unreadable(what: &str, error: &StoreError) -> Interrupt {
+    let reason = format!("the stored {what} can't be read: {error}");
+    match error {
+        StoreError::Cipher(_) => Interrupt::Later(Duration::ZERO, reason),
+        _ => Interrupt::Unknown(reason),
+    }
+}
+
+/// Ready when a stopped worker waits no longer.
+async fn last_call(stop: CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(LAST_CALL).await;
+}
+
+fn told(operation: &'static str, id: OperationId, ended: Ended) -> Recovered {
+    let recovered = match ended {
+        Ended::Completed(..) => Recovered::Completed,
+        Ended::Released(_) | Ended::Refused(_) => Recovered::Released,
+        Ended::Later | Ended::Store(_) => Recovered::Later,
+        Ended::Unknown => Recovered::Unknown,
+        Ended::Elsewhere => Recovered::Elsewhere,
+    };
+    telemetry::recovered(operation, id, recovered.as_str());
+    recovered
+}

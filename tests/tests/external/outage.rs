@@ -1,0 +1,139 @@
+//! The database is away in the middle: of a claim, of a step's commit, of the answer's, and of a recovery.
+
+use std::time::Duration;
+
+use idem_tests::http::fresh_key;
+use idem_tests::proxy::Proxy;
+use idem_tests::servers::Backend;
+use idem_tests::wait::{PATIENCE, until};
+
+use crate::setup::{Provider, Shop, charge, on_databases, settled};
+
+const KINDS: [Provider; 2] = [Provider::HonoursKeys, Provider::CanBeAsked];
+
+/// A shop whose probes reach their database only through a proxy.
+async fn behind_proxy(backend: Backend, kind: Provider) -> (Shop, Proxy) {
+    let shop = Shop::open(backend, kind).await;
+    let proxy = Proxy::start(backend, shop.database.server_address()).await;
+    let url = shop.database.url_through(proxy.address());
+    (shop.with(&[("DATABASE_URL", &url)]), proxy)
+}
+
+/// How commits are lost.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    /// They take place, and nobody says so.
+    Acknowledgements,
+    /// They never reach the server.
+    Commits,
+}
+
+impl Lost {
+    fn arm(self, proxy: &Proxy, commits: usize) {
+        match self {
+            Lost::Acknowledgements => proxy.swallow_acknowledgements(commits),
+            Lost::Commits => proxy.lose_commits(commits),
+        }
+    }
+}
+
+/// The claim's commit, and those that follow it.
+async fn commits_that_are_lost_charge_once(backend: Backend) {
+    for lost in [Lost::Acknowledgements, Lost::Commits] {
+        for kind in KINDS {
+            for commits in 1..=4 {
+                let what = format!("{lost:?}, {kind:?}, the first {commits}");
+                let (shop, proxy) = behind_proxy(backend, kind).await;
+                let app = shop.probe().await;
+                let key = fresh_key();
+                let call = charge(&app, &key);
+                lost.arm(&proxy, commits);
+                let answer = settled(&call).await;
+                assert_eq!(answer.status, 201, "{what}: {answer:?}");
+                assert!(proxy.armed() < commits, "{what}: a COMMIT was met");
+                assert_eq!(shop.ledger(&key).await.charges, 1, "{what}");
+                assert_eq!(shop.rows(&key).await, (1, 1), "{what}");
+                call.send().await.assert_replays(&answer);
+            }
+        }
+    }
+}
+
+/// The last commit, which holds the last step and the answer.
+async fn an_answers_commit_that_is_lost_charges_once(backend: Backend) {
+    for lost in [Lost::Acknowledgements, Lost::Commits] {
+        for kind in KINDS {
+            let what = format!("{lost:?}, {kind:?}");
+            let (shop, proxy) = behind_proxy(backend, kind).await;
+            let app = shop.probe().await;
+            let key = fresh_key();
+            let call = charge(&app, &key).asking("sleep-ms", 700);
+            let arm = async {
+                until("the charge", PATIENCE, async || {
+                    shop.ledger(&key).await.charges == 1
+                })
+                .await;
+                // What the charge's record still commits has gone by.
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                lost.arm(&proxy, 1);
+            };
+            let (first, ()) = tokio::join!(call.send(), arm);
+            let answer = settled(&call).await;
+            assert_eq!(answer.status, 201, "{what}: {first:?}, {answer:?}");
+            assert_eq!(proxy.armed(), 0, "{what}: a COMMIT was met");
+            assert_eq!(shop.ledger(&key).await.charges, 1, "{what}");
+            assert_eq!(shop.rows(&key).await, (1, 1), "{what}");
+        }
+    }
+}
+
+/// Connections break every moment, and then the server is away, while operations are recovered.
+async fn a_database_that_restarts_during_recovery_charges_once(backend: Backend) {
+    for kind in KINDS {
+        let (shop, proxy) = behind_proxy(backend, kind).await;
+        let points = [
+            "commit.after#1",
+            "call.before#1",
+            "call.after#1",
+            "complete.after#1",
+        ];
+        let keys: Vec<String> = points.iter().map(|_| fresh_key()).collect();
+        for (point, key) in points.iter().zip(&keys) {
+            shop.crash_at(point, key).await;
+        }
+        let app = shop.probe().await;
+        let weather = async {
+            for _ in 0..25 {
+                proxy.cut();
+                tokio::time::sleep(Duration::from_millis(150)).await;
+            }
+            proxy.refuse().await;
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            proxy.restore().await;
+        };
+        let calls: Vec<_> = keys.iter().map(|key| charge(&app, key)).collect();
+        let recovered = futures_util::future::join_all(calls.iter().map(settled));
+        let (answers, ()) = tokio::join!(recovered, weather);
+        for ((point, key), answer) in points.iter().zip(&keys).zip(answers) {
+            let what = format!("{kind:?}, {point}");
+            assert_eq!(answer.status, 201, "{what}: {answer:?}");
+            assert_eq!(shop.ledger(key).await.charges, 1, "{what}");
+            assert_eq!(shop.rows(key).await, (1, 1), "{what}");
+        }
+    }
+}
+
+on_databases! {
+    postgres: Postgres; [
+        commits_that_are_lost_charge_once,
+        an_answers_commit_that_is_lost_charges_once,
+        a_database_that_restarts_during_recovery_charges_once,
+    ]
+}
+on_databases! {
+    mysql: MySql; [
+        commits_that_are_lost_charge_once,
+        an_answers_commit_that_is_lost_charges_once,
+        a_database_that_restarts_during_recovery_charges_once,
+    ]
+}
