@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+mod list;
 mod status;
 mod view;
 
@@ -27,16 +28,15 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
+pub use self::list::List;
 pub use self::status::OperationStatus;
 pub use self::view::{
     AuditEntry, NotAnOperationId, NotSeen, OperationDetail, OperationId, OperationState,
     OperationSummary, Seen, StepView, Unresolved,
 };
-use crate::backend::operations::{Audit, Filter, OperationRow};
-use crate::backend::{Backend, State};
+use crate::backend::Backend;
+use crate::backend::operations::{Audit, OperationRow};
 use crate::idempotency::{Idempotency, StoreError};
-use crate::scope::Scope;
-use crate::scope::ScopeKey;
 use crate::steps::{Journal, StepState, journal_of, seal};
 use crate::telemetry;
 
@@ -81,68 +81,6 @@ pub enum OperationsError {
 impl From<StoreError> for OperationsError {
     fn from(error: StoreError) -> Self {
         Self::Store(Box::new(error))
-    }
-}
-
-/// Which operations to list. Made by [`List::all`].
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct List {
-    operation: Option<String>,
-    scope: Option<ScopeKey>,
-    state: Option<OperationState>,
-    older_than: Duration,
-    after: Option<(i64, OperationId)>,
-    limit: u32,
-}
-
-impl List {
-    /// All, a hundred at once.
-    pub fn all() -> Self {
-        Self {
-            operation: None,
-            scope: None,
-            state: None,
-            older_than: Duration::ZERO,
-            after: None,
-            limit: 100,
-        }
-    }
-
-    /// Those of one operation, by its name.
-    pub fn operation(mut self, name: impl Into<String>) -> Self {
-        self.operation = Some(name.into());
-        self
-    }
-
-    /// Those of one owner.
-    pub fn scope(mut self, owner: &(impl Scope + ?Sized)) -> Self {
-        self.scope = Some(ScopeKey::of(owner));
-        self
-    }
-
-    /// Those in one state.
-    pub fn state(mut self, state: OperationState) -> Self {
-        self.state = Some(state);
-        self
-    }
-
-    /// Those that began so long ago, or longer.
-    pub fn older_than(mut self, age: Duration) -> Self {
-        self.older_than = age;
-        self
-    }
-
-    /// Those that follow one of the page before.
-    pub fn after(mut self, last: &OperationSummary) -> Self {
-        self.after = Some((last.created_at, last.id));
-        self
-    }
-
-    /// At most so many.
-    pub fn limit(mut self, operations: u32) -> Self {
-        self.limit = operations.max(1);
-        self
     }
 }
 
@@ -200,17 +138,7 @@ impl<DB: Backend> Operations<DB> {
     ///
     /// Cancel safe.
     pub async fn list(&self, list: &List) -> Result<Vec<OperationSummary>, OperationsError> {
-        let filter = Filter {
-            operation: list.operation.as_deref(),
-            scope: list.scope.as_ref().map(ScopeKey::as_str),
-            state: list.state.map(|state| match state {
-                OperationState::Started => State::Started,
-                OperationState::Unknown => State::Unknown,
-            }),
-            older_than: list.older_than,
-            after: list.after.map(|(at, id)| (at, id.record())),
-            limit: list.limit,
-        };
+        let filter = list.filter();
         let rows = self
             .run(async |connection: &mut DB::Connection| DB::list(connection, &filter).await)
             .await?;

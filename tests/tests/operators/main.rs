@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod decisions;
+mod events;
 mod handler;
 mod looking;
 mod plan;

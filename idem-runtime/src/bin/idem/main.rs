@@ -10,6 +10,7 @@ mod redacted;
 mod table;
 mod time;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -56,7 +57,8 @@ fn refused(error: &clap::Error) -> ExitCode {
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
-        print!("{text}");
+        // Whoever reads may have read enough.
+        let _ = io::stdout().write_all(text.as_bytes());
         return ExitCode::SUCCESS;
     }
     eprint!("{text}");
