@@ -86,8 +86,9 @@ pub(super) type Recover = Box<dyn Fn() -> LocalBoxFuture<'static, Result<(), Str
 /// # What it does not show
 ///
 /// The attempt unwinds, where a process is killed: destructors run, tasks that the handler started go on, and other requests
-/// live. A step that says `key_lifetime` is called again within a second, and never after the provider forgot its key. Crashes
-/// inside one statement, or in recovery itself, are not made.
+/// live. A step that says `key_lifetime` is called again when the lease is over, and never after the provider forgot its key.
+/// Crashes inside one statement, between the statements of a transaction that the handler begins inside its own, or in recovery
+/// itself, are not made.
 pub struct Crashes {
     pub(super) instances: Vec<Router>,
     request: Option<MakeRequest>,

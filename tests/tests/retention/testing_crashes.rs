@@ -114,13 +114,22 @@ impl Charged {
         let instances = self.states.iter().cloned().map(charging::service).collect();
         let recovery = charging::recovery(&self.states[1]);
         let (database, ledger) = (self.database.clone(), self.ledger.clone());
+        let watched = self.database.clone();
         Crashes::new(instances)
             .request(post_to(path))
             .effects(async move || {
                 let count = "SELECT count(*) FROM effects";
                 u64::try_from(database.number(count).await + ledger.number(count).await)
             })
-            .recovery(async move || recovery.run_once().await)
+            .recovery(async move || {
+                // What is lost leaves its lease to end: handed over, it was taken for a panic.
+                let lease = LEASE.as_millis();
+                let handed_over = format!(
+                    "SELECT count(*) FROM idem_operations WHERE attempt = 1 AND due_at < recorded_at + {lease}"
+                );
+                assert_eq!(watched.number(&handed_over).await, 0, "handed over after a crash");
+                recovery.run_once().await
+            })
     }
 
     /// The same, which counts what the provider charged.
@@ -165,29 +174,6 @@ async fn a_charge_at_a_provider_that_honours_keys_survives_a_crash_at_each_point
             .all(|point| point.end == CrashEnd::Answered),
         "{report}"
     );
-}
-
-/// Whether an attempt that is lost is taken for one that panicked: that would be handed over, or given up.
-#[tokio::test]
-async fn a_lost_attempt_leaves_its_lease_to_end() {
-    let charged = Charged::at(honouring()).await;
-    let (database, lease) = (charged.database.clone(), LEASE.as_millis());
-    let recovery = charging::recovery(&charged.states[1]);
-    let report = charged
-        .charging("/by-key/alice")
-        .recovery(async move || {
-            let handed_over = format!(
-                "SELECT count(*) FROM idem_operations WHERE due_at < recorded_at + {lease}"
-            );
-            if database.number(&handed_over).await > 0 {
-                return Err("an operation was handed over".to_owned());
-            }
-            recovery.run_once().await.map_err(|error| error.to_string())
-        })
-        .patience(Duration::from_secs(10))
-        .assert()
-        .await;
-    assert!(report.points.len() > 10, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
