@@ -245,7 +245,8 @@ impl<DB: Backend> Ticket<DB> {
                 self.emit(signal);
                 response
             }
-            Err(_) => {
+            Err(panic) => {
+                faults::let_through(panic);
                 self.emit(Signal::Unprotected);
                 self.refuse(&Problem::new(Code::HandlerPanicked))
             }
@@ -316,7 +317,10 @@ impl<DB: Backend> Ticket<DB> {
         };
         let own = match ticket.detached(task).await {
             Ok(own) => own,
-            Err(_) => return ticket.refuse(&Problem::new(Code::StoreUnavailable)),
+            Err(panic) => {
+                faults::let_through(panic);
+                return ticket.refuse(&Problem::new(Code::StoreUnavailable));
+            }
         };
         faults::point("answer");
         match own {

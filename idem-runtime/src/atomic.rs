@@ -315,7 +315,10 @@ pub(crate) async fn run<DB: Backend>(
     match AssertUnwindSafe(bounded).catch_unwind().await {
         Ok(Ok(ran)) => ran,
         Ok(Err(_)) => Ran::TimedOut,
-        Err(_) => Ran::Panicked,
+        Err(panic) => {
+            faults::let_through(panic);
+            Ran::Panicked
+        }
     }
 }
 

@@ -36,6 +36,7 @@ impl<T: Send + 'static> Detached<T> {
         tasks: &TaskTracker,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Self {
+        let future = faults::carried(future);
         let span = tracing::Span::current();
         let future: BoxFuture<'static, _> = if span.is_none() {
             Box::pin(AssertUnwindSafe(future).catch_unwind())

@@ -1,5 +1,8 @@
-//! Crash points and planted faults, for the project's own tests. Without the feature `__faults` all of
-//! it compiles to nothing.
+//! Crash points, and planted faults for the project's own tests. Without the features `testing` and `__faults` all of it
+//! compiles to nothing.
+
+#[cfg(feature = "testing")]
+mod plan;
 
 /// A fault that a test plants, to see that some test turns red.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +139,7 @@ mod active {
 
     /// The process dies here, by SIGKILL, when this is the point that `IDEM_CRASH_AT` says, and stands still, by SIGSTOP, when it
     /// is the one that `IDEM_STOP_AT` says.
-    pub(crate) fn point(name: &str) {
+    pub(super) fn point(name: &str) {
         let passed = PASSED.fetch_add(1, Ordering::SeqCst) + 1;
         if let Some(path) = CRASH_COUNT.as_deref() {
             let opened = std::fs::OpenOptions::new()
@@ -166,19 +169,38 @@ mod active {
 }
 
 #[cfg(feature = "__faults")]
-pub(crate) use active::point;
-#[cfg(feature = "__faults")]
 pub(crate) use active::{keep, planted, recall, remember};
+#[cfg(feature = "testing")]
+pub(crate) use plan::{Plan, carried, let_through};
+
+/// A moment at which a process may die. One precedes everything that is written, and one follows it.
+#[cfg(any(feature = "testing", feature = "__faults"))]
+pub(crate) fn point(name: &'static str) {
+    #[cfg(feature = "__faults")]
+    active::point(name);
+    #[cfg(feature = "testing")]
+    plan::point(name);
+}
+
+#[cfg(not(any(feature = "testing", feature = "__faults")))]
+#[inline(always)]
+pub(crate) const fn point(_: &'static str) {}
+
+#[cfg(not(feature = "testing"))]
+#[inline(always)]
+pub(crate) fn let_through(_: crate::detach::Panic) {}
+
+#[cfg(not(feature = "testing"))]
+#[inline(always)]
+pub(crate) fn carried<F>(future: F) -> F {
+    future
+}
 
 #[cfg(not(feature = "__faults"))]
 #[inline(always)]
 pub(crate) const fn planted(_: Plant) -> bool {
     false
 }
-
-#[cfg(not(feature = "__faults"))]
-#[inline(always)]
-pub(crate) const fn point(_: &str) {}
 
 #[cfg(not(feature = "__faults"))]
 #[inline(always)]

@@ -143,7 +143,10 @@ impl<DB: Backend> Attempt<DB> {
             why = stop.stopped() => Ran::Stopped(why),
             ran = timeout(self.rules.timeout, handler) => match ran {
                 Ok(Ok(ran)) => ran,
-                Ok(Err(_)) => Ran::Panicked,
+                Ok(Err(panic)) => {
+                    faults::let_through(panic);
+                    Ran::Panicked
+                }
                 Err(_) => Ran::TimedOut,
             },
             why = self.keep(&progress) => Ran::Stopped(why),

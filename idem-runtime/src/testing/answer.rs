@@ -6,6 +6,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, StatusCode, header};
 
+use crate::problem::Code;
 use crate::response::{CapturedResponse, HeaderPolicy, IDEMPOTENT_REPLAYED};
 
 /// Bodies are shown up to this many bytes.
@@ -55,7 +56,18 @@ impl Answer {
         matches!(
             self.status,
             StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE
-        )
+        ) && !self.is_unknown()
+    }
+
+    /// Whether it says that the operation's outcome is unknown: no retry changes that.
+    pub(super) fn is_unknown(&self) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Problem {
+            code: String,
+        }
+        let problem = serde_json::from_slice::<Problem>(&self.body);
+        self.status == StatusCode::CONFLICT
+            && problem.is_ok_and(|problem| problem.code == Code::OutcomeUnknown.as_str())
     }
 
     pub(super) fn has_retry_after(&self) -> bool {

@@ -15,6 +15,10 @@ use tower_service::Service;
 
 use super::answer::Answer;
 use super::violation::{Phase, Violation};
+use crate::faults::Plan;
+
+/// Makes the request with a key.
+pub(super) type MakeRequest = Box<dyn Fn(&str) -> Request<Body>>;
 
 /// The longest pause before a request that was put off is sent again, whatever `Retry-After` says: a
 /// test is no load.
@@ -90,6 +94,20 @@ impl<'t> Client<'t> {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.no_answer(None)),
             Err(error) => Err(self.panicked(error)),
+        }
+    }
+
+    /// Sends one request under a plan. `None`: the attempt was lost, and so is its answer, if somebody made one up for it.
+    pub(super) async fn send_planned(
+        &mut self,
+        request: Request<Body>,
+        plan: &Plan,
+    ) -> Result<Option<Answer>, Violation> {
+        let answer = plan.scope(answer(self.instance(), request));
+        let joined = tokio::spawn(timeout(self.patience, answer)).await;
+        match plan.lost() {
+            Some(_) => Ok(None),
+            None => self.received(joined).map(Some),
         }
     }
 

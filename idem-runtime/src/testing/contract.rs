@@ -1,21 +1,17 @@
 //! The test itself: what it is given, and what it tells.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use futures_util::future::LocalBoxFuture;
 use http::Request;
 
-use super::client::Client;
+use super::client::{Client, MakeRequest};
+use super::count::Count;
 use super::phases;
 use super::violation::{Phase, Violation};
 use crate::response::HeaderPolicy;
-
-type MakeRequest = Box<dyn Fn(&str) -> Request<Body>>;
-type Count = Box<dyn Fn() -> LocalBoxFuture<'static, Result<u64, String>>>;
 
 /// A test of the contract: one key, one effect, one answer, whatever the network does. See the
 /// [module](super) for an example.
@@ -32,7 +28,7 @@ type Count = Box<dyn Fn() -> LocalBoxFuture<'static, Result<u64, String>>>;
 /// pool of its own, on one database. With one instance the duplicates meet inside the process only, and
 /// the database's part is hardly tested.
 ///
-/// Not proved here: that a crash leaves nothing half done (kill the process for that), nor that a handler
+/// Not proved here: that a crash leaves nothing half done, for which there is [`Crashes`](super::Crashes), nor that a handler
 /// writes through its transaction alone. The run-time [`guard`](crate::guard()) finds the latter.
 pub struct Contract {
     instances: Vec<Router>,
@@ -107,11 +103,7 @@ impl Contract {
         F: AsyncFn() -> Result<u64, E> + 'static,
         E: fmt::Display,
     {
-        let effects = Arc::new(effects);
-        self.effects = Some(Box::new(move || {
-            let effects = effects.clone();
-            Box::pin(async move { effects().await.map_err(|error| error.to_string()) })
-        }));
+        self.effects = Some(Count::new(effects));
         self
     }
 
@@ -183,7 +175,7 @@ impl Contract {
             changed: self.changed.as_deref().ok_or(Violation::Incomplete(
                 "a changed request: call `.changed(..)`",
             ))?,
-            effects: self.effects.as_deref().ok_or(Violation::Incomplete(
+            effects: self.effects.as_ref().ok_or(Violation::Incomplete(
                 "a count of effects: call `.effects(..)`",
             ))?,
             contract: &self,
@@ -245,7 +237,7 @@ impl fmt::Display for Report {
 pub(super) struct Given<'t> {
     request: &'t dyn Fn(&str) -> Request<Body>,
     changed: &'t dyn Fn(&str) -> Request<Body>,
-    effects: &'t dyn Fn() -> LocalBoxFuture<'static, Result<u64, String>>,
+    effects: &'t Count,
     contract: &'t Contract,
 }
 
@@ -275,9 +267,7 @@ impl<'t> Given<'t> {
     }
 
     pub(super) async fn count(&self, phase: Phase) -> Result<u64, Violation> {
-        (self.effects)()
-            .await
-            .map_err(|error| Violation::NotCounted { phase, error })
+        self.effects.read(phase).await
     }
 
     /// Counts again: since `before` there must be `expected` more.

@@ -5,6 +5,8 @@
 //! proves the contract: one that looks at answers alone passes a handler that replays and yet writes
 //! twice, and one without concurrency passes a handler that checks and then inserts.
 //!
+//! [`Crashes`] runs a handler with a crash at each of its statements and steps, lets it recover, and counts the effects.
+//!
 //! [`begin`] gives a unit test the transaction that a handler is called with.
 //!
 //! ```
@@ -42,11 +44,15 @@
 mod answer;
 mod client;
 mod contract;
+mod count;
+mod crashes;
 mod phases;
 mod transaction;
+mod trial;
 mod violation;
 
 pub use answer::Answer;
 pub use contract::{Contract, PhaseReport, Report};
+pub use crashes::{CrashEnd, CrashPoint, CrashReport, Crashes};
 pub use transaction::begin;
 pub use violation::{Phase, Violation};

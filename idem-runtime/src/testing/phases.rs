@@ -7,6 +7,7 @@ use super::answer::Answer;
 use super::client::Client;
 use super::contract::{Given, PhaseReport};
 use super::violation::{Phase, Violation};
+use crate::response::HeaderPolicy;
 
 /// The request, and the same again.
 pub(super) async fn sequence(given: &Given<'_>) -> Result<PhaseReport, Violation> {
@@ -18,7 +19,7 @@ pub(super) async fn sequence(given: &Given<'_>) -> Result<PhaseReport, Violation
     given.counted(phase, 1, before, 1).await?;
     let second = client.send_until_answered(|| given.request(&key)).await?;
     given.counted(phase, client.sent, before, 1).await?;
-    same(given, phase, &first, &second)?;
+    same(given.policy(), phase, &first, &second)?;
     replayed(phase, second)?;
     Ok(report(&client, 1))
 }
@@ -45,7 +46,7 @@ pub(super) async fn concurrent(given: &Given<'_>) -> Result<PhaseReport, Violati
     }
     for answer in answers {
         if !answer.puts_off() {
-            same(given, phase, &last, &answer)?;
+            same(given.policy(), phase, &last, &answer)?;
         } else if !answer.has_retry_after() {
             return Err(Violation::NoRetryAfter {
                 phase,
@@ -54,7 +55,7 @@ pub(super) async fn concurrent(given: &Given<'_>) -> Result<PhaseReport, Violati
         }
     }
     let again = client.send_until_answered(|| given.request(&key)).await?;
-    same(given, phase, &last, &again)?;
+    same(given.policy(), phase, &last, &again)?;
     replayed(phase, again)?;
     given.counted(phase, client.sent, before, 1).await?;
     Ok(report(&client, 1))
@@ -80,7 +81,7 @@ pub(super) async fn changed(given: &Given<'_>) -> Result<PhaseReport, Violation>
         });
     }
     let again = client.send_until_answered(|| given.request(&key)).await?;
-    same(given, phase, &first, &again)?;
+    same(given.policy(), phase, &first, &again)?;
     given.counted(phase, client.sent, before, 2).await?;
     Ok(report(&client, 2))
 }
@@ -99,7 +100,7 @@ pub(super) async fn lost_answer(given: &Given<'_>) -> Result<PhaseReport, Violat
         let answer = succeeded(phase, answer)?;
         given.counted(phase, client.sent - sent, before, 1).await?;
         let again = client.send_until_answered(|| given.request(&key)).await?;
-        same(given, phase, &answer, &again)?;
+        same(given.policy(), phase, &answer, &again)?;
         replayed(phase, again)?;
         given.counted(phase, client.sent - sent, before, 1).await?;
         effects += 1;
@@ -124,7 +125,8 @@ async fn first_use(
     Ok(first)
 }
 
-fn succeeded(phase: Phase, answer: Answer) -> Result<Answer, Violation> {
+/// A first use must succeed.
+pub(super) fn succeeded(phase: Phase, answer: Answer) -> Result<Answer, Violation> {
     if answer.succeeded() {
         return Ok(answer);
     }
@@ -134,8 +136,14 @@ fn succeeded(phase: Phase, answer: Answer) -> Result<Answer, Violation> {
     })
 }
 
-fn same(given: &Given<'_>, phase: Phase, first: &Answer, later: &Answer) -> Result<(), Violation> {
-    match first.difference(later, given.policy()) {
+/// A later answer must be the first.
+pub(super) fn same(
+    policy: &HeaderPolicy,
+    phase: Phase,
+    first: &Answer,
+    later: &Answer,
+) -> Result<(), Violation> {
+    match first.difference(later, policy) {
         None => Ok(()),
         Some(what) => Err(Violation::Differs {
             phase,
@@ -146,7 +154,8 @@ fn same(given: &Given<'_>, phase: Phase, first: &Answer, later: &Answer) -> Resu
     }
 }
 
-fn replayed(phase: Phase, answer: Answer) -> Result<(), Violation> {
+/// A repeated request's answer must say so.
+pub(super) fn replayed(phase: Phase, answer: Answer) -> Result<(), Violation> {
     if answer.is_replay() {
         return Ok(());
     }
@@ -164,7 +173,7 @@ fn report(client: &Client<'_>, effects: u64) -> PhaseReport {
     }
 }
 
-fn new_key() -> String {
+pub(super) fn new_key() -> String {
     let bytes = fastrand::u128(..).to_be_bytes();
     let key: Uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
     key.to_string()

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::answer::Answer;
 
 /// A part of the test; each has keys of its own.
@@ -17,6 +19,15 @@ pub enum Phase {
     Changed,
     /// The answer is lost at several moments, and the request sent again.
     LostAnswer,
+    /// Sent as it is, to learn what it passes. Of [`Crashes`](super::Crashes), as the next.
+    Undisturbed,
+    /// The attempt is lost at a point, and the request sent again.
+    Crash {
+        /// The point, counted from 1 in the order in which an attempt passes them.
+        number: usize,
+        /// What it is called.
+        point: &'static str,
+    },
     /// A last count after all phases, for effects that came late.
     Aftermath,
 }
@@ -28,6 +39,10 @@ impl fmt::Display for Phase {
             Phase::Concurrent => "sent many times at once",
             Phase::Changed => "key sent again with a changed request",
             Phase::LostAnswer => "answer lost, then sent again",
+            Phase::Undisturbed => "sent without a crash",
+            Phase::Crash { number, point } => {
+                return write!(f, "crash at point {number}, `{point}`");
+            }
             Phase::Aftermath => "last count",
         })
     }
@@ -38,9 +53,9 @@ impl fmt::Display for Phase {
 #[non_exhaustive]
 pub enum Violation {
     /// The test lacks what it needs. Not the handler's fault.
-    #[error("the contract test needs {0}")]
+    #[error("the test needs {0}")]
     Incomplete(&'static str),
-    /// The effects could not be counted. Not the handler's fault.
+    /// The effects, or the calls, could not be counted. Not the handler's fault.
     #[error("[{phase}] the effects could not be counted: {error}")]
     NotCounted {
         /// When.
@@ -66,6 +81,52 @@ pub enum Violation {
         before: u64,
         /// The count after.
         after: u64,
+    },
+    /// Another service was called too often, or not at all.
+    #[error(
+        "[{phase}] the other service counts {calls} calls instead of {expected} (counted {before} before, {after} after)"
+    )]
+    Calls {
+        /// When.
+        phase: Phase,
+        /// How many a request without a crash makes.
+        expected: u64,
+        /// How many there were; negative when some vanished.
+        calls: i128,
+        /// The count before.
+        before: u64,
+        /// The count after.
+        after: u64,
+    },
+    /// A crash left an operation whose outcome is unknown until an operator resolves it.
+    #[error(
+        "[{phase}] the operation's outcome is unknown now; if its handler has a step that says `at_most_once`, call          `.unknown_allowed()`: {answer}"
+    )]
+    Unknown {
+        /// When.
+        phase: Phase,
+        /// What its client is told.
+        answer: Box<Answer>,
+    },
+    /// After a crash a retry had another status than the request has without one.
+    #[error("[{phase}] the retry must be answered {expected}, and was {answer}")]
+    Retried {
+        /// When.
+        phase: Phase,
+        /// The status of the request without a crash.
+        expected: StatusCode,
+        /// The answer.
+        answer: Box<Answer>,
+    },
+    /// A retry got no answer, and recovery failed. Perhaps not the handler's fault.
+    #[error("[{phase}] {no_answer}; recovery failed with: {error}")]
+    NotRecovered {
+        /// When.
+        phase: Phase,
+        /// What the retry ended with.
+        no_answer: Box<Violation>,
+        /// What recovery said last.
+        error: String,
     },
     /// A first use was not answered with success, so that nothing could be proved.
     #[error("[{phase}] a first use of a key must succeed, and was answered {answer}")]

@@ -1,8 +1,11 @@
 //! Retention, and the public test of the contract, on every backend, in process.
 #![allow(clippy::unwrap_used)]
 
+mod charging;
 mod erasing;
 mod planted;
 mod setup;
+mod step_faults;
 mod sweeping;
 mod testing_contract;
+mod testing_crashes;
