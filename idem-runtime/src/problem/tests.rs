@@ -134,6 +134,7 @@ fn codes_and_statuses_are_those_of_the_contract() {
             (500, "idempotency-transaction-aborted", true),
             (500, "idempotency-effect-outside-transaction", false),
             (503, "idempotency-serialization-failure", true),
+            (500, "idempotency-step-not-storable", false),
         ]
     );
     let distinct: HashSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
