@@ -1,23 +1,23 @@
 //! A call of another service, once or as often as is safe.
 
-use std::future::poll_fn;
+mod policy;
+mod record;
+
 use std::marker::PhantomData;
 use std::ops::AsyncFnOnce;
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::journal::{self, Call, Entry, Kind, StepState};
+pub use self::policy::{Declared, NoReconcile, Policy, Reconcile, Retry, Undeclared, With};
+use self::record::{Begun, Rules, begin, done, guarded, intend_again, refuse};
+use super::Steps;
 use super::outcome::{CallFailure, Classify, Reconciled, StepData};
 use super::stop::Interrupt;
-use super::{Core, DownstreamKey, Entered, Steps};
 use crate::atomic::jitter;
-use crate::backend::{self, Backend};
+use crate::backend::Backend;
 use crate::capability::External;
 use crate::faults::{self, Plant};
-use crate::problem::Code;
 
 /// How often one attempt calls on after an unknown outcome, where that is safe.
 const CALLS: u32 = 3;
@@ -25,81 +25,6 @@ const CALLS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(100);
 /// When the provider could not be asked, how much later it is.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-
-/// What an external step that was refused for the moment does: [`Retry::times`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retry {
-    times: u32,
-    pause: Duration,
-}
-
-impl Retry {
-    /// Calls again at most so often, after 200 milliseconds and then twice as long each time, a half of it more or less.
-    #[must_use]
-    pub const fn times(times: u32) -> Self {
-        Self {
-            times,
-            pause: Duration::from_millis(200),
-        }
-    }
-
-    /// The pause before the first repeat.
-    #[must_use]
-    pub const fn pause(mut self, pause: Duration) -> Self {
-        self.pause = pause;
-        self
-    }
-}
-
-/// Marks a step that does not say what follows a lost answer.
-#[derive(Debug)]
-pub enum Undeclared {}
-/// Marks one that does.
-#[derive(Debug)]
-pub enum Declared {}
-
-/// What follows a lost answer is declared.
-#[diagnostic::on_unimplemented(
-    message = "this external step does not say what follows a lost answer",
-    label = "add `.key_lifetime(..)`, `.reconcile(..)` or `.at_most_once()` before `.call(..)`",
-    note = "`key_lifetime`: the service honours the key for so long, and calling again with it is safe",
-    note = "`reconcile`: the service can be asked whether the call took place",
-    note = "`at_most_once`: neither; after a lost answer the operation is kept as unknown"
-)]
-pub trait Policy {}
-impl Policy for Declared {}
-
-/// No `reconcile`.
-#[derive(Clone, Copy, Debug)]
-pub struct NoReconcile;
-/// With `reconcile`.
-#[derive(Clone, Copy, Debug)]
-pub struct With<F>(F);
-
-/// How a step asks its provider, if it can.
-pub trait Reconcile<C: ?Sized, T, X> {
-    /// `None`: it can't ask.
-    fn ask(
-        &self,
-        client: &C,
-        key: &DownstreamKey,
-    ) -> impl Future<Output = Option<Result<Reconciled<T>, X>>>;
-}
-
-impl<C: ?Sized, T, X> Reconcile<C, T, X> for NoReconcile {
-    async fn ask(&self, _: &C, _: &DownstreamKey) -> Option<Result<Reconciled<T>, X>> {
-        None
-    }
-}
-
-impl<C: ?Sized, T, X, F> Reconcile<C, T, X> for With<F>
-where
-    F: AsyncFnOnce(&C, &DownstreamKey) -> Result<Reconciled<T>, X> + Clone,
-{
-    async fn ask(&self, client: &C, key: &DownstreamKey) -> Option<Result<Reconciled<T>, X>> {
-        Some(self.0.clone()(client, key).await)
-    }
-}
 
 /// An external step, before its call. Made by [`Steps::external`].
 #[must_use = "an external step does nothing until `.call(..)`"]
@@ -376,236 +301,4 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
             }
         }
     }
-}
-
-/// What holds for one step.
-struct Rules {
-    name: &'static str,
-    lifetime: Option<Duration>,
-    timeout: Duration,
-    limit: Duration,
-}
-
-impl Rules {
-    /// Whether the service still honours the key when a call that begins now arrives.
-    fn honours_key<DB: Backend>(&self, core: &mut Core<DB>) -> bool {
-        if faults::planted(Plant::LostIsNothing) {
-            return true;
-        }
-        let Some(lifetime) = self.lifetime else {
-            return false;
-        };
-        let age = age(core, |call| call.first_at);
-        age < backend::millis(lifetime.saturating_sub(self.limit))
-    }
-
-    /// How long the last request may still arrive.
-    fn still_in_flight<DB: Backend>(&self, core: &mut Core<DB>) -> Option<Duration> {
-        if faults::planted(Plant::AbsentBelieved) {
-            return None;
-        }
-        let left = backend::millis(self.limit) - age(core, |call| call.last_at);
-        // A second more than the clock's own: a limit that is over for this process must be over for all.
-        u64::try_from(left)
-            .ok()
-            .map(|left| Duration::from_millis(left.saturating_add(1)))
-    }
-
-    fn lost<DB: Backend>(&self, core: &mut Core<DB>) -> String {
-        let seconds = age(core, |call| call.first_at) / 1000;
-        match self.lifetime {
-            Some(_) => format!(
-                "the outcome of step `{}` is unknown, and its key may be forgotten: it was first sent {seconds} s ago",
-                self.name
-            ),
-            None => format!(
-                "the outcome of step `{}` is unknown, and it says `at_most_once`",
-                self.name
-            ),
-        }
-    }
-}
-
-/// How long ago something was, in milliseconds.
-fn age<DB: Backend>(core: &mut Core<DB>, of: impl FnOnce(&Call) -> i64) -> i64 {
-    let now = core.clock.now();
-    let at = core.entry().and_then(|entry| entry.call.as_ref()).map(of);
-    now - at.unwrap_or(now)
-}
-
-enum Begun<I> {
-    Done,
-    Refused,
-    Call {
-        key: DownstreamKey,
-        input: I,
-        /// It was begun by an earlier attempt, or an earlier run.
-        resumed: bool,
-    },
-}
-
-/// Comes to the step, and records that it is begun if it is not.
-async fn begin<DB: Backend, I: StepData>(
-    core: &mut Core<DB>,
-    rules: &Rules,
-    input: &I,
-) -> Begun<I> {
-    let entered = core.enter(rules.name, Kind::External).await;
-    let stored = journal::through_storage(input)
-        .and_then(|(stored, input)| Ok((journal::digest_of(&stored)?, stored, input)));
-    let (digest, stored, input) = match stored {
-        Ok(stored) => stored,
-        Err(error) => {
-            let reason = format!(
-                "the input of step `{}` can't be stored: {error}",
-                rules.name
-            );
-            return core
-                .halt(Interrupt::Fault(Code::StepNotStorable, reason))
-                .await;
-        }
-    };
-    if let Entered::Recorded(state) = entered {
-        let call = core.entry().and_then(|entry| entry.call.clone());
-        let Some(call) = call.filter(|call| call.digest == digest) else {
-            let reason = format!(
-                "step `{}` has another input than when it was begun",
-                rules.name
-            );
-            return core.halt(Interrupt::Unknown(reason)).await;
-        };
-        return match state {
-            StepState::Done => Begun::Done,
-            StepState::Refused => Begun::Refused,
-            StepState::Begun | StepState::Failed => {
-                let sent = call.input.as_deref().map(journal::read::<I>);
-                let Some(Ok(input)) = sent else {
-                    let reason = format!(
-                        "the input that step `{}` was begun with can't be read now",
-                        rules.name
-                    );
-                    return core.halt(Interrupt::Unknown(reason)).await;
-                };
-                let key = if faults::planted(Plant::KeyOfAttempt) {
-                    DownstreamKey::derive(core.operation_id, rules.name, u32::MAX)
-                } else {
-                    DownstreamKey::stored(call.key)
-                };
-                Begun::Call {
-                    key,
-                    input,
-                    resumed: true,
-                }
-            }
-        };
-    }
-    let ordinal = core.journal.ordinal(rules.name, core.taken);
-    let key = DownstreamKey::derive(core.operation_id, rules.name, ordinal);
-    let now = core.clock.now();
-    core.journal.steps.push(Entry {
-        name: rules.name.to_owned(),
-        kind: Kind::External,
-        state: StepState::Begun,
-        value: None,
-        call: Some(Call {
-            key: key.as_uuid(),
-            input: Some(stored),
-            limit: backend::millis(rules.limit),
-            digest,
-            first_at: now,
-            last_at: now,
-        }),
-        decided: false,
-    });
-    core.dirty = true;
-    if !faults::planted(Plant::IntentLater) {
-        core.flush().await;
-    }
-    Begun::Call {
-        key,
-        input,
-        resumed: false,
-    }
-}
-
-/// Records that the service will be called, once more or anew.
-async fn intend_again<DB: Backend>(core: &mut Core<DB>) {
-    let now = core.clock.now();
-    if let Some(call) = core.entry().and_then(|entry| entry.call.as_mut()) {
-        call.last_at = now;
-    }
-    core.dirty = true;
-    core.flush().await;
-}
-
-async fn done<DB: Backend, T: StepData, R>(
-    core: &mut Core<DB>,
-    rules: &Rules,
-    value: T,
-) -> Result<T, R> {
-    let (stored, value) = match journal::through_storage(&value) {
-        Ok(stored) => stored,
-        Err(error) => {
-            let reason = format!(
-                "step `{}` took place, and its result can't be stored: {error}",
-                rules.name
-            );
-            return core.halt(Interrupt::Unknown(reason)).await;
-        }
-    };
-    end(core, rules, StepState::Done, stored).await;
-    Ok(value)
-}
-
-async fn refuse<DB: Backend, T, R: StepData>(
-    core: &mut Core<DB>,
-    rules: &Rules,
-    refusal: R,
-) -> Result<T, R> {
-    let (stored, refusal) = match journal::through_storage(&refusal) {
-        Ok(stored) => stored,
-        Err(error) => {
-            let reason = format!(
-                "step `{}` was refused, and the refusal can't be stored: {error}",
-                rules.name
-            );
-            return core.halt(Interrupt::Unknown(reason)).await;
-        }
-    };
-    end(core, rules, StepState::Refused, stored).await;
-    Err(refusal)
-}
-
-async fn end<DB: Backend>(
-    core: &mut Core<DB>,
-    rules: &Rules,
-    state: StepState,
-    value: Box<serde_json::value::RawValue>,
-) {
-    if let Some(entry) = core.entry() {
-        entry.end(state, value);
-    }
-    core.dirty = true;
-    // Where the service honours the key, a call that is not recorded is called again and changes nothing.
-    if !(state == StepState::Done && rules.honours_key(core)) {
-        core.late = (state == StepState::Done).then_some(rules.name);
-        core.flush().await;
-        core.late = None;
-    }
-    core.leave();
-}
-
-/// Runs a call for so long. When the time is over it is not polled again: a process that was stopped meanwhile must not
-/// send what it had not sent yet. `None`: the time is over.
-async fn guarded<T>(time: Duration, call: impl Future<Output = T>) -> Option<T> {
-    let end = Instant::now() + time;
-    let mut call = pin!(call);
-    let mut sleep = pin!(tokio::time::sleep_until(end));
-    poll_fn(|context| {
-        if Instant::now() >= end || sleep.as_mut().poll(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        call.as_mut().poll(context).map(Some)
-    })
-    .await
 }
