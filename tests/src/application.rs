@@ -16,7 +16,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The probe on the database at `url`, with every default.
+    /// The probe on the database at `url`, with every default, but for a recovery worker: that would pass crash points, and take
+    /// connections, beside the request that a test is about.
     pub fn of(backend: Backend, url: &str) -> Setting {
         let setting = Setting {
             environment: Vec::new(),
@@ -25,6 +26,7 @@ impl Setting {
         setting
             .with("DATABASE_URL", url)
             .with("ROUND_TRIPS", round_trips)
+            .with("RECOVERY", "off")
     }
 
     /// One more variable of its environment.

@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use self::policy::{Declared, NoReconcile, Policy, Reconcile, Retry, Undeclared, With};
+pub(super) use self::policy::{Declared, NoReconcile, Reconcile, Undeclared, With};
+pub use self::policy::{Policy, Retry};
 use self::record::{Begun, Rules, begin, done, guarded, intend_again, refuse};
-use super::Steps;
 use super::outcome::{CallFailure, Classify, Reconciled, StepData};
 use super::stop::Interrupt;
+use super::{DownstreamKey, Steps};
 use crate::atomic::jitter;
 use crate::backend::Backend;
 use crate::capability::External;
-use crate::faults::{self, Plant};
+use crate::faults;
 
 /// How often one attempt calls on after an unknown outcome, where that is safe.
 const CALLS: u32 = 3;

@@ -61,6 +61,7 @@ impl Shop {
             assert_eq!(told.status, 204, "{told:?}");
         }
         let mut setting = Setting::of(backend, database.url())
+            .with("RECOVERY", "200ms")
             .with("LEASE", format!("{}ms", LEASE.as_millis()))
             .with("PROVIDER_URL", format!("http://{}", provider.address()));
         for (name, value) in kind.environment() {

@@ -18,8 +18,8 @@ use crate::steps::{Core, DownstreamKey, Entered, StepData};
 pub(super) struct Rules {
     pub(super) name: &'static str,
     pub(super) lifetime: Option<Duration>,
-    timeout: Duration,
-    limit: Duration,
+    pub(super) timeout: Duration,
+    pub(super) limit: Duration,
 }
 
 impl Rules {
