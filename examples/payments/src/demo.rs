@@ -74,13 +74,11 @@ async fn unknown(stage: &mut Stage) -> Result<()> {
     let request = Request::new("/redemptions", "tok_lost")?;
     let answer = request.send(&stage.server.url).await?;
     println!("   What the client is told: {answer}");
-    expect(
-        &answer,
-        StatusCode::CONFLICT,
-        "</operations>; rel=\"status\"",
-    )?;
-    let state = request.get(&stage.server.url, "/operations").await?;
+    expect(&answer, StatusCode::CONFLICT, "rel=\"status\"")?;
+    let path = answer.status_link().ok_or("no link to the operation")?;
+    let state = request.get(&stage.server.url, path).await?;
     println!("   What it sees there: {state}");
+    expect(&state, StatusCode::OK, "unknown")?;
 
     operate(stage).await?;
     let answer = request.until_answered(&stage.server.url).await?;

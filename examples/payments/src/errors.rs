@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::gateway::Declined;
 
-/// Every handler's error. What the derive says of a key holds while no step has committed; after that, whatever is answered
-/// is stored, since the key can't be let go.
+/// Every handler's error. What the derive says of a key holds while no step has committed; after that the answer is stored, since
+/// the key can't be let go, but for an error that may pass: `transient` and `source` leave the payment to recovery.
 #[derive(Debug, thiserror::Error, Disposition)]
 pub enum ApiError {
     /// The first step said no, and left nothing: the client corrects its request and sends it again, with the same key.

@@ -28,6 +28,7 @@ pub fn router() -> Router<AppState> {
         .route("/redemptions", post(payments::redeem))
         .route("/orders", get(payments::list))
         .route("/operations", get(operations::list))
+        .route("/operations/{id}", get(operations::status))
 }
 
 /// What goes on with payments whose process died, or whose provider did not answer. Every handler with steps belongs here: one

@@ -1,7 +1,9 @@
 //! What a client sees of payments that have not ended.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use idem_runtime::Idempotency;
 use idem_runtime::operations::{List, OperationId, OperationState};
 use serde::Serialize;
@@ -21,8 +23,7 @@ pub struct Unfinished {
     pub since: i64,
 }
 
-/// `GET /operations`: the account's payments that have not ended. An answer whose outcome is unknown links here. The reasons
-/// are for operators and stay there.
+/// `GET /operations`: the account's payments that have not ended. The reasons are for operators and stay there.
 pub async fn list(
     account: Account,
     State(idempotency): State<Idempotency<Db>>,
@@ -36,4 +37,20 @@ pub async fn list(
         since: operation.created_at,
     });
     Ok(Json(unfinished.collect()))
+}
+
+/// `GET /operations/{id}`: where one payment stands, for its owner. An answer whose outcome is unknown links here.
+pub async fn status(
+    account: Account,
+    State(idempotency): State<Idempotency<Db>>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let Ok(id) = id.parse::<OperationId>() else {
+        return Ok(StatusCode::NOT_FOUND.into_response());
+    };
+    // Somebody else's is not there either.
+    Ok(match idempotency.status(id, &account).await? {
+        Some(status) => Json(status).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    })
 }

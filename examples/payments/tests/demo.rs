@@ -18,7 +18,8 @@ fn each_story_of_the_demo_ends_with_one_payment() {
     for told in [
         "requests for a charge: 2, payments: 1",
         "requests for a debit: 1, payments: 1",
-        "409 Link: </operations>; rel=\"status\"",
+        "409 Link: </operations/",
+        "What it sees there: 200 {\"state\":\"unknown\"}",
         "  idem --database-url sqlite:",
         "requests for a redemption: 1, payments: 1",
     ] {

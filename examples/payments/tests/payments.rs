@@ -270,7 +270,12 @@ async fn after_a_lost_answer_a_redemption_is_unknown_until_an_operator_resolves_
         let answer = service.pay("/redemptions", "k", "tok_lost").await;
         assert_eq!(answer.status, StatusCode::CONFLICT);
         assert_eq!(answer.body["code"], "idempotency-outcome-unknown");
-        assert_eq!(answer.headers["link"], "</operations>; rel=\"status\"");
+        let link = answer.headers["link"].to_str().unwrap();
+        let path = link.strip_prefix('<').and_then(|link| link.split_once('>'));
+        let (path, relation) = path.unwrap();
+        assert_eq!(relation, "; rel=\"status\"");
+        let status = service.get(path, "alice").await;
+        assert_eq!(status, json!({ "state": "unknown" }));
     }
     let recovery = payments::recovery(&service.state);
     assert_eq!(recovery.run_once().await.unwrap(), []);

@@ -80,6 +80,15 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// Where the operation's state is to be seen.
+    pub(super) fn status_link(&self) -> Option<&str> {
+        let (_, link) = self.fields.split_once("Link: <")?;
+        let (path, relation) = link.split_once('>')?;
+        relation.contains("rel=\"status\"").then_some(path)
+    }
+}
+
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} {}", self.status.as_u16(), self.fields, self.body)
