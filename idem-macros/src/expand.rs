@@ -336,7 +336,7 @@ fn spec(model: &Model) -> TokenStream {
         fields.push(quote!(spec.#name = #value;));
     };
     let some = |value: TokenStream| quote!(#runtime::Some(#value));
-    for (name, duration) in [
+    let durations = [
         ("ttl", args.ttl),
         ("wait", args.wait),
         ("tombstone", args.tombstone),
@@ -344,9 +344,18 @@ fn spec(model: &Model) -> TokenStream {
             "timeout",
             args.timeout.or(model.steps.then_some(STEPS_TIMEOUT)),
         ),
-    ] {
-        if let Some(duration) = duration {
-            field(name, duration_value(duration, runtime));
+    ];
+    let mut all = None;
+    if durations.iter().all(|(_, duration)| duration.is_some()) {
+        let milliseconds = durations.iter().map(|(_, duration)| {
+            Literal::u128_unsuffixed(duration.unwrap_or_default().as_millis())
+        });
+        all = Some(quote!(#runtime::durations(&mut spec, #(#milliseconds),*);));
+    } else {
+        for (name, duration) in durations {
+            if let Some(duration) = duration {
+                field(name, duration_value(duration, runtime));
+            }
         }
     }
     let choice = |Choice { kind, variant }| {
@@ -399,10 +408,10 @@ fn spec(model: &Model) -> TokenStream {
     let scope = model.owner.as_ref().map_or("", |owner| owner.text.as_str());
     let function = model.signature.ident.to_string();
     let spec = quote!(#runtime::spec!(#name, #scope, #function));
-    if fields.is_empty() {
+    if fields.is_empty() && all.is_none() {
         spec
     } else {
-        quote!({ let mut spec = #spec; #(#fields)* spec })
+        quote!({ let mut spec = #spec; #all #(#fields)* spec })
     }
 }
 

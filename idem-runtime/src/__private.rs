@@ -42,6 +42,14 @@ pub const fn seconds(seconds: u64) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
+/// All durations of the attribute, in milliseconds.
+pub const fn durations(spec: &mut Spec, ttl: u64, wait: u64, tombstone: u64, timeout: u64) {
+    spec.ttl = milliseconds(ttl);
+    spec.wait = milliseconds(wait);
+    spec.tombstone = milliseconds(tombstone);
+    spec.timeout = milliseconds(timeout);
+}
+
 /// A duration of the attribute that is no whole number of seconds.
 #[must_use]
 pub const fn milliseconds(milliseconds: u64) -> Option<Duration> {

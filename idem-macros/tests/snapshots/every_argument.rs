@@ -29,10 +29,7 @@ pub fn create_order(
         type Output = Result<(StatusCode, Json<Order>), ApiError>;
         const SPEC: runtime::Spec = {
             let mut spec = runtime::spec!("orders.create", "account", "create_order");
-            spec.ttl = runtime::seconds(604800);
-            spec.wait = runtime::milliseconds(250);
-            spec.tombstone = runtime::seconds(2592000);
-            spec.timeout = runtime::seconds(120);
+            runtime::durations(&mut spec, 604800000, 250, 2592000000, 120000);
             spec.errors = runtime::Some(runtime::Errors::Store);
             spec.in_flight = runtime::Some(runtime::InFlight::Reject);
             spec.expired = runtime::Some(runtime::Expired::Reject);
