@@ -2,6 +2,7 @@
 //! before a deploy and one after it, over one database.
 
 mod deployed;
+mod passing;
 mod shop;
 
 use std::time::Duration;

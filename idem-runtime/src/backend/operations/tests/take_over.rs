@@ -18,6 +18,7 @@ on_each_database! {
     due_operations_that_nobody_knows_are_counted,
 }
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod locked {
     use super::*;
     on_each_server! { what_another_transaction_has_locked_is_skipped, }
