@@ -71,7 +71,7 @@ pub struct Order {
     pub status: String,
 }
 
-/// `POST /charges` charges a card. The provider honours keys for [`KEY_LIFETIME`]: until then a call whose answer was lost
+/// `POST /charges` charges a card. The provider honours keys for `KEY_LIFETIME`: until then a call whose answer was lost
 /// is made again, by this request or by the recovery worker, with the same key and the same bytes.
 #[idempotent(
     scope = "account",
