@@ -141,11 +141,18 @@ async fn every_reason_of_the_runbook_is_one_that_an_operation_has() {
 #[test]
 fn every_reason_of_the_library_is_in_the_runbook() {
     let steps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../idem-runtime/src/steps");
-    let mut files: Vec<_> = std::fs::read_dir(&steps)
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .collect();
-    files.push(steps.with_extension("rs"));
+    let mut files = vec![steps.with_extension("rs")];
+    let mut folders = vec![steps];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
     let reasons: Vec<_> = sections()
         .into_iter()
         .flat_map(|section| section.reasons)
