@@ -62,8 +62,8 @@ impl<DB: Backend, E> Steps<DB, E> {
     /// # }
     /// # struct Gateway;
     /// # impl Gateway {
-    /// #     async fn charge(&self, _: &DownstreamKey, _: &ChargeRequest) -> Result<Charge, GatewayError> { todo!() }
-    /// #     async fn find(&self, _: &DownstreamKey) -> Result<Reconciled<Charge>, GatewayError> { todo!() }
+    /// #     async fn charge(&self, _: &DownstreamKey, _: &ChargeRequest) -> Result<Charge, GatewayError> { Ok(Charge { id: "ch_1".to_owned() }) }
+    /// #     async fn find(&self, _: &DownstreamKey) -> Result<Reconciled<Charge>, GatewayError> { Ok(Reconciled::Absent) }
     /// # }
     /// async fn charge(steps: &mut Steps<Sqlite, Declined>, gateway: &External<Gateway>) -> Result<Charge, Declined> {
     ///     steps
