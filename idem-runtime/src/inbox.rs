@@ -1,0 +1,1 @@
+//! Consumers: a message is processed once.
