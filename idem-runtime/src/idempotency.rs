@@ -269,10 +269,11 @@ impl<DB: Backend> Idempotency<DB> {
         let writer = self.writer(limit).await?;
         let mut connection = self.connection(limit).await?;
         let mark = crate::digest::hex(&crate::atomic::new_owner());
-        let isolation = self.shared.settings.isolation;
+        let settings = &self.shared.settings;
+        let (isolation, round_trips) = (settings.isolation, settings.round_trips);
         let begun = tokio::time::timeout_at(limit, async {
             let server = self.server(&mut connection).await?;
-            DB::begin_marked(&mut connection, &server, isolation, &mark).await
+            DB::begin_marked(&mut connection, &server, isolation, round_trips, &mark).await
         })
         .await;
         match begun {

@@ -28,6 +28,7 @@
 //! | an external step ends | with what comes next where the service honours the key, else 1 |
 //! | the handler returns | 1, with the atomic step before it |
 
+mod again;
 mod attempt;
 mod core;
 mod downstream;
@@ -47,6 +48,7 @@ use std::ops::AsyncFnOnce;
 
 use uuid::Uuid;
 
+pub use self::again::RunsAgain;
 pub(crate) use self::attempt::journal as journal_of;
 pub(crate) use self::core::{Core, Entered, seal};
 pub use self::downstream::DownstreamKey;
@@ -115,7 +117,7 @@ impl<DB: Backend, E> Steps<DB, E> {
     /// is then run again later.
     pub async fn atomic<T, F>(&mut self, name: &'static str, part: F) -> Result<T, E>
     where
-        F: AsyncFnOnce(&mut Tx<DB>) -> Result<T, E> + Clone,
+        F: AsyncFnOnce(&mut Tx<DB>) -> Result<T, E> + RunsAgain,
         T: StepData,
     {
         let core = &mut self.core;

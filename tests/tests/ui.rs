@@ -57,6 +57,26 @@ fn no_message_names_what_only_generated_code_names() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// Where the checkout is, and whether the standard library's source is there, must not decide over a message.
+#[test]
+fn no_message_depends_on_the_machine() {
+    for directory in ["ui/fail", "ui/leaks"] {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+        for entry in fs::read_dir(&directory).expect("the cases are there") {
+            let path = entry.expect("the directory is readable").path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "stderr")
+            {
+                let text = fs::read_to_string(&path).expect("a message is text");
+                for unstable in ["$RUST", "within `{"] {
+                    assert!(!text.contains(unstable), "{}: {unstable}", path.display());
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_generated_name_in_a_message_is_found() {
     let message = "required by a bound in `idem_runtime::__private::declared`: `argument1` of `CreateOrderOperation` \

@@ -22,6 +22,7 @@ mod sqlite;
 mod types;
 
 pub(crate) use operations::OperationStore;
+use operations::{Fence, Written};
 use types::fingerprint;
 pub(crate) use types::millis;
 pub(crate) use types::{
@@ -111,6 +112,7 @@ pub trait Backend: Database + OperationStore + sealed::Sealed {
         connection: &mut Self::Connection,
         server: &Self::Server,
         isolation: Option<Isolation>,
+        _round_trips: RoundTrips,
         _mark: &str,
     ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send {
         async move {
@@ -124,6 +126,34 @@ pub trait Backend: Database + OperationStore + sealed::Sealed {
     #[doc(hidden)]
     fn mark(_session: &Self::Session) -> Option<&str> {
         None
+    }
+
+    /// Whether what records a step, of so many bytes, can ride with this session's commit.
+    #[doc(hidden)]
+    fn records_with_commit(_session: &Self::Session, _length: usize) -> bool {
+        false
+    }
+
+    /// `record` and `commit` in one round trip; false: the fence does not hold, or this is not the session's transaction.
+    #[doc(hidden)]
+    fn record_and_commit(
+        _connection: &mut Self::Connection,
+        _session: &Self::Session,
+        _fence: &Fence,
+        _written: &Written<'_>,
+    ) -> impl Future<Output = Result<bool, EndFailure>> + Send {
+        std::future::ready(Err(EndFailure::Open))
+    }
+
+    /// `complete_operation` and `commit` in one round trip; `None` as above.
+    #[doc(hidden)]
+    fn complete_operation_and_commit(
+        _connection: &mut Self::Connection,
+        _session: &Self::Session,
+        _fence: &Fence,
+        _answer: &Answer<'_>,
+    ) -> impl Future<Output = Result<Option<Stored>, EndFailure>> + Send {
+        std::future::ready(Err(EndFailure::Open))
     }
 
     /// Takes the key, or says what has it. Whatever the answer, the transaction is still open.

@@ -9,6 +9,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Arguments, Pool, Postgres, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
+use super::operations::{Fence, Written};
 use super::{
     Answer, Backend, Claim, Claimed, Completed, EndFailure, ErasedBatch, Isolation, Record,
     RoundTrips, Standing, State, Stored, TransactionState,
@@ -37,6 +38,8 @@ pub struct Session {
     takes_over: bool,
     /// The server process, where the claim told it; to cancel a statement that was left running.
     process: i32,
+    /// What records a step can ride with the commit.
+    records_with_commit: bool,
 }
 
 /// See [`fused`].
@@ -214,11 +217,41 @@ impl Backend for Postgres {
 
     async fn begin_marked(
         connection: &mut PgConnection,
-        _: &Server,
+        server: &Server,
         isolation: Option<Isolation>,
+        round_trips: RoundTrips,
         mark: &str,
     ) -> sqlx::Result<Session> {
-        transaction::begin_marked(connection, isolation, mark).await
+        let fusing = Self::fuses(server, round_trips).then_some(&server.fusing);
+        transaction::begin_marked(connection, fusing, isolation, mark).await
+    }
+
+    fn records_with_commit(session: &Session, length: usize) -> bool {
+        session.records_with_commit && length <= fused::MAX_CONTENT
+    }
+
+    async fn record_and_commit(
+        connection: &mut PgConnection,
+        session: &Session,
+        fence: &Fence,
+        written: &Written<'_>,
+    ) -> Result<bool, EndFailure> {
+        let Some(mark) = &session.mark else {
+            return Err(EndFailure::Open);
+        };
+        operations::fused::record_and_commit(connection, &mark.text, fence, written).await
+    }
+
+    async fn complete_operation_and_commit(
+        connection: &mut PgConnection,
+        session: &Session,
+        fence: &Fence,
+        answer: &Answer<'_>,
+    ) -> Result<Option<Stored>, EndFailure> {
+        let Some(mark) = &session.mark else {
+            return Err(EndFailure::Open);
+        };
+        operations::fused::complete_and_commit(connection, &mark.text, fence, answer).await
     }
 
     fn mark(session: &Session) -> Option<&str> {

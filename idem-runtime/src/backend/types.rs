@@ -40,7 +40,7 @@ pub struct Answer<'a> {
 impl Answer<'_> {
     /// Of headers and body, in bytes.
     #[cfg(feature = "postgres")]
-    pub(super) fn content_length(&self) -> usize {
+    pub(crate) fn content_length(&self) -> usize {
         self.content
             .as_ref()
             .map_or(0, |content| content.headers.len() + content.body.len())

@@ -1,5 +1,7 @@
 //! One attempt of an operation: its handler runs under a lease, from what is recorded, until it answers or can't go on.
 
+mod completion;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +15,15 @@ use super::core::{self, Clock, Core, Progress};
 use super::stop::{Interrupt, Stop};
 use super::{Journal, Steps};
 use crate::accept::Completed;
-use crate::atomic::{CLEAN_UP, COMMIT, MAX_RUNS, POLL, jitter};
+use crate::atomic::{CLEAN_UP, MAX_RUNS, POLL, jitter};
+use crate::backend::Backend;
 use crate::backend::operations::{Fence, OperationRow};
-use crate::backend::{self, Answer, Backend, Fault};
 use crate::call::Ready;
 use crate::faults;
 use crate::guard::{self, Watch};
 use crate::idempotency::{Idempotency, Rules, StoreError};
 use crate::operation::{Errors, Spec};
 use crate::operations::OperationId;
-use crate::parcel::Parcel;
 use crate::problem::{Code, Problem};
 use crate::response::CapturedResponse;
 use crate::settle::Fate;
@@ -264,68 +265,6 @@ impl<DB: Backend> Attempt<DB> {
             return Err(Interrupt::Later(Duration::ZERO, reason));
         }
         self.complete(&mut core, response).await
-    }
-
-    /// Stores the answer, with what the last atomic step left open.
-    async fn complete(
-        &self,
-        core: &mut Core<DB>,
-        response: CapturedResponse,
-    ) -> Result<Ended, Interrupt> {
-        let settings = &self.idempotency.shared.settings;
-        let resources = &core.journal.resources;
-        let parcel = Parcel::new(
-            settings,
-            &self.fence.id,
-            self.rebuilds,
-            &response,
-            resources,
-        );
-        let parcel = parcel.map_err(Interrupt::Store)?;
-        let answer: Answer<'_> = parcel.answer(&self.rules);
-        let mut tx = match core.open.take() {
-            Some(tx) => tx,
-            None => {
-                let limit = Instant::now() + settings.store_timeout;
-                let begun = self.idempotency.begin_step(self.operation_id, limit).await;
-                begun.map_err(Interrupt::Store)?
-            }
-        };
-        faults::point("complete.before");
-        let mark = tx.mark();
-        let (connection, _) = tx.parts();
-        let completed = DB::complete_operation(connection, mark.as_deref(), &self.fence, &answer);
-        let stored = match timeout(COMMIT, completed).await {
-            Ok(Ok(Some(stored))) => stored,
-            Ok(Ok(None)) => {
-                let why = core::ended(tx, None).await;
-                return Err(why.unwrap_or(Interrupt::LostLease));
-            }
-            Ok(Err(error)) => {
-                let fault = core::interrupt(error);
-                return Err(core::ended(tx, Some(&fault)).await.unwrap_or(fault));
-            }
-            Err(_) => {
-                tx.abandon();
-                return Err(Interrupt::Again);
-            }
-        };
-        faults::point("complete.after");
-        let committed = tx.commit_within(COMMIT).await;
-        faults::point("commit.after");
-        if let Err(error) = committed {
-            return Err(match backend::fault(&error) {
-                Fault::Constraint | Fault::Aborted => {
-                    Interrupt::Fault(Code::TransactionAborted, error.to_string())
-                }
-                // Its acknowledgement may be lost: what is recorded tells.
-                Fault::RunAgain | Fault::Store => Interrupt::Again,
-            });
-        }
-        Ok(Ended::Completed(
-            parcel.completed(stored.expires_at),
-            response,
-        ))
     }
 
     /// What is recorded now; false: it is not this attempt's any more.

@@ -13,7 +13,7 @@ use super::journal::{Entry, Journal, Kind, StepState};
 use super::stop::{Interrupt, Stop};
 use crate::atomic::{CLEAN_UP, COMMIT};
 use crate::backend::operations::{Fence, Written};
-use crate::backend::{self, Backend, Fault, TransactionState};
+use crate::backend::{self, Backend, EndFailure, Fault, TransactionState};
 use crate::faults;
 use crate::guard;
 use crate::idempotency::{Idempotency, StoreError};
@@ -345,6 +345,9 @@ async fn write_in<DB: Backend>(
     fence: &Fence,
     written: &Written<'_>,
 ) -> Result<bool, Interrupt> {
+    if DB::records_with_commit(tx.session(), written.journal.len()) {
+        return write_with_commit(tx, fence, written).await;
+    }
     let mark = tx.mark();
     let (connection, _) = tx.parts();
     let record = DB::record(connection, mark.as_deref(), fence, written);
@@ -377,6 +380,52 @@ async fn write_in<DB: Backend>(
             Interrupt::Store(_) => Interrupt::Again,
             why => why,
         }),
+    }
+}
+
+/// The same in one message.
+async fn write_with_commit<DB: Backend>(
+    mut tx: Tx<DB>,
+    fence: &Fence,
+    written: &Written<'_>,
+) -> Result<bool, Interrupt> {
+    faults::point("commit.before");
+    let (connection, session) = tx.parts();
+    let committed = timeout(
+        COMMIT,
+        DB::record_and_commit(connection, session, fence, written),
+    )
+    .await;
+    faults::point("commit.after");
+    match committed.unwrap_or(Err(EndFailure::Open)) {
+        Ok(true) => {
+            tx.release();
+            Ok(true)
+        }
+        Ok(false) => match ended(tx, None).await {
+            Some(why) => Err(why),
+            None => Ok(false),
+        },
+        Err(failure) => Err(not_committed(tx, failure).await),
+    }
+}
+
+/// Why a step whose record rode with its commit is not known to be committed.
+pub(crate) async fn not_committed<DB: Backend>(tx: Tx<DB>, failure: EndFailure) -> Interrupt {
+    match failure {
+        EndFailure::Storing(error) => {
+            let fault = interrupt(error);
+            ended(tx, Some(&fault)).await.unwrap_or(fault)
+        }
+        EndFailure::RolledBack(error) => {
+            tx.roll_back().await;
+            interrupt(error)
+        }
+        // Its acknowledgement may be lost: what is recorded tells.
+        EndFailure::Open => {
+            tx.abandon();
+            Interrupt::Again
+        }
     }
 }
 

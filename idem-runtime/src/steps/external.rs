@@ -14,7 +14,7 @@ pub use self::policy::{Policy, Retry};
 use self::record::{Begun, Rules, begin, done, guarded, intend_again, refuse};
 use super::outcome::{CallFailure, Classify, Reconciled, StepData};
 use super::stop::Interrupt;
-use super::{DownstreamKey, Steps};
+use super::{DownstreamKey, RunsAgain, Steps};
 use crate::atomic::jitter;
 use crate::backend::Backend;
 use crate::capability::External;
@@ -107,7 +107,7 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
     /// The service can be asked whether a call with the key took place.
     pub fn reconcile<T, X, F>(self, ask: F) -> ExternalStep<'s, DB, E, C, I, Declared, With<F>>
     where
-        F: AsyncFnOnce(&C, &DownstreamKey) -> Result<Reconciled<T>, X> + Clone,
+        F: AsyncFnOnce(&C, &DownstreamKey) -> Result<Reconciled<T>, X> + RunsAgain,
     {
         self.declared(|_| With(ask))
     }
@@ -166,7 +166,7 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
     /// handler, which is then run again later.
     pub async fn call<T, X, F>(self, call: F) -> Result<T, X::Refusal>
     where
-        F: AsyncFnOnce(&C, &DownstreamKey, &I) -> Result<T, X> + Clone,
+        F: AsyncFnOnce(&C, &DownstreamKey, &I) -> Result<T, X> + RunsAgain,
         P: Policy,
         I: StepData,
         T: StepData,

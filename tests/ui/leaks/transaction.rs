@@ -29,7 +29,7 @@ async fn opened(tx: &mut Tx<Sqlite>, account: Account) -> StatusCode {
 
 #[idempotent(scope = "account")]
 async fn replaced(tx: &mut Tx<Sqlite>, account: Account) -> StatusCode {
-    let mine = std::mem::take(tx);
+    let mine = std::mem::replace(tx, Tx::default());
     StatusCode::CREATED
 }
 

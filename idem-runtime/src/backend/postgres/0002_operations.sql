@@ -17,10 +17,9 @@ CREATE TABLE idem_operations (
     due_at         timestamptz,                 -- when the lease ends; NULL while the outcome is unknown
     parked_at      timestamptz,                 -- since when it is unknown
     reason         text                         -- why
-);
+) WITH (fillfactor = 50);                       -- a step's record stays in its page, and out of the indexes
 
 CREATE INDEX idem_operations_due_at ON idem_operations (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX idem_operations_created_at ON idem_operations (created_at, id);
 
 -- What operators did. It outlives operation and key, and holds nothing of either but the key's digest.
 CREATE TABLE idem_audit (

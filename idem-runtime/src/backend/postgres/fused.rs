@@ -49,10 +49,10 @@ const PREPARE: &str = "\
        statement_timestamp() + $14 * interval '1 millisecond') \
     RETURNING (date_part('epoch', expires_at) * 1000)::bigint";
 
-/// `invalid_text_representation`: the key is not free.
-const NOT_FREE: &str = "22P02";
+/// `invalid_text_representation`: the key is not free, or a fence does not hold.
+pub(super) const NOT_FREE: &str = "22P02";
 /// `invalid_sql_statement_name`: the connection has not prepared its statements.
-const NOT_PREPARED: &str = "26000";
+pub(super) const NOT_PREPARED: &str = "26000";
 /// `duplicate_prepared_statement`
 const PREPARED: &str = "42P05";
 /// `not_null_violation`, of the record's id
@@ -75,11 +75,11 @@ impl Fusing {
         self.0.load(Ordering::Relaxed) < MAX_MISSES
     }
 
-    fn missed(&self) {
+    pub(super) fn missed(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn found(&self) {
+    pub(super) fn found(&self) {
         if self.0.load(Ordering::Relaxed) != 0 {
             self.0.store(0, Ordering::Relaxed);
         }
@@ -127,7 +127,7 @@ pub(super) async fn begin_claimed(
     begun.map(|()| true)
 }
 
-async fn begin_with(connection: &mut PgConnection, text: &str) -> sqlx::Result<()> {
+pub(super) async fn begin_with(connection: &mut PgConnection, text: &str) -> sqlx::Result<()> {
     let begun = Manager::begin(
         connection,
         Some(AssertSqlSafe(text.to_owned()).into_sql_str()),
@@ -141,7 +141,15 @@ async fn begin_with(connection: &mut PgConnection, text: &str) -> sqlx::Result<(
 }
 
 async fn prepare(connection: &mut PgConnection, fusing: &Fusing) -> sqlx::Result<()> {
-    let prepared = connection.execute(sqlx::raw_sql(PREPARE)).await.map(drop);
+    prepare_text(connection, fusing, PREPARE).await
+}
+
+pub(super) async fn prepare_text(
+    connection: &mut PgConnection,
+    fusing: &Fusing,
+    text: &'static str,
+) -> sqlx::Result<()> {
+    let prepared = connection.execute(sqlx::raw_sql(text)).await.map(drop);
     if is(&prepared, PREPARED) {
         fusing.missed();
         return Ok(());
@@ -149,8 +157,13 @@ async fn prepare(connection: &mut PgConnection, fusing: &Fusing) -> sqlx::Result
     prepared
 }
 
-fn is<T>(result: &sqlx::Result<T>, code: &str) -> bool {
-    matches!(result, Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(code))
+pub(super) fn is<T>(result: &sqlx::Result<T>, code: &str) -> bool {
+    result.as_ref().err().is_some_and(|error| says(error, code))
+}
+
+/// Whether the server gave this code.
+pub(super) fn says(error: &sqlx::Error, code: &str) -> bool {
+    matches!(error, sqlx::Error::Database(error) if error.code().as_deref() == Some(code))
 }
 
 /// What marks the claim's transaction.
@@ -196,16 +209,7 @@ pub(super) async fn complete_and_commit(
     statement.number(answer.ttl_millis());
     statement.number(answer.retention_millis());
     let text = statement.end("); COMMIT AND CHAIN");
-    let mut stored = None;
-    let ended = unlogged(async {
-        let mut rows = connection.fetch(sqlx::raw_sql(AssertSqlSafe(text)));
-        // To its end: the commit's own answer comes after the row.
-        while let Some(row) = rows.try_next().await? {
-            stored = Some(row);
-        }
-        Ok(())
-    })
-    .await;
+    let (ended, stored) = end(connection, text).await;
     match (ended, &stored) {
         (Ok(()), Some(row)) => {
             Manager::start_rollback(connection);
@@ -229,14 +233,32 @@ pub(super) async fn complete_and_commit(
     }
 }
 
+/// Runs a text that ends with the commit: what came of it, and the row that its statement answered.
+pub(super) async fn end(
+    connection: &mut PgConnection,
+    text: String,
+) -> (sqlx::Result<()>, Option<PgRow>) {
+    let mut stored = None;
+    let ended = unlogged(async {
+        let mut rows = connection.fetch(sqlx::raw_sql(AssertSqlSafe(text)));
+        // To its end: the commit's own answer comes after the row.
+        while let Some(row) = rows.try_next().await? {
+            stored = Some(row);
+        }
+        Ok(())
+    })
+    .await;
+    (ended, stored)
+}
+
 /// In milliseconds since 1970. It is only shown, so that one which can't be read is none.
-fn expires_at(stored: &PgRow) -> Option<i64> {
+pub(super) fn expires_at(stored: &PgRow) -> Option<i64> {
     stored.try_get(0).ok().flatten()
 }
 
 /// Whether the server refused a statement and goes on: what it was doing is undone then. When it ends the
 /// connection instead, it may have committed.
-fn is_final(error: &sqlx::Error) -> bool {
+pub(super) fn is_final(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(error) = error else {
         return false;
     };
@@ -256,16 +278,16 @@ async fn unlogged<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// The arguments of an `EXECUTE`.
-struct Arguments(String);
+pub(super) struct Arguments(String);
 
 impl Arguments {
-    fn of(statement: &str) -> Self {
+    pub(super) fn of(statement: &str) -> Self {
         let mut text = String::with_capacity(1024);
         text.push_str(statement);
         Self(text)
     }
 
-    fn number(&mut self, value: Option<impl ToString>) {
+    pub(super) fn number(&mut self, value: Option<impl ToString>) {
         match value {
             Some(value) => self.0.push_str(&value.to_string()),
             None => self.0.push_str("NULL"),
@@ -273,7 +295,7 @@ impl Arguments {
         self.0.push(',');
     }
 
-    fn bytes(&mut self, value: Option<&[u8]>) {
+    pub(super) fn bytes(&mut self, value: Option<&[u8]>) {
         match value {
             Some(value) => write_bytes(&mut self.0, value),
             None => self.0.push_str("NULL"),
@@ -281,7 +303,7 @@ impl Arguments {
         self.0.push(',');
     }
 
-    fn text(&mut self, value: Option<&str>) {
+    pub(super) fn text(&mut self, value: Option<&str>) {
         match value {
             Some(value) if value.bytes().all(is_plain) => {
                 self.0.push('\'');
@@ -298,7 +320,7 @@ impl Arguments {
         self.0.push(',');
     }
 
-    fn end(mut self, rest: &str) -> String {
+    pub(super) fn end(mut self, rest: &str) -> String {
         self.0.pop();
         self.0.push_str(rest);
         self.0

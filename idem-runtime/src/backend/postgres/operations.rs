@@ -19,6 +19,7 @@ use super::super::{
 use super::record;
 use crate::scope::{RecordId, ScopeKey};
 
+pub(super) mod fused;
 mod statements;
 
 use statements::*;

@@ -5,29 +5,40 @@ use sqlx::{AssertSqlSafe, Executor, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::super::{Fault, Isolation, TransactionState, fault};
-use super::{Manager, Mark, Session, begin_text, fused};
+use super::fused::Fusing;
+use super::{Manager, Mark, Session, begin_text, fused, operations};
 
 /// Begins a transaction that tells itself from any other, in one message: a setting of it is this mark, and what a commit
 /// leaves behind says so ([`fused::is_committed`]). An advisory lock of the mark's own is how its process is found.
 pub(super) async fn begin_marked(
     connection: &mut PgConnection,
+    fusing: Option<&Fusing>,
     isolation: Option<Isolation>,
     mark: &str,
 ) -> sqlx::Result<Session> {
     let lock = (fastrand::i32(..), fastrand::i32(..));
-    let text = format!(
-        "{begin}; SELECT set_config('idem.claim', left(set_config('idem.claim', '{mark}-over', false), -5), true), \
-           pg_try_advisory_xact_lock({first}, {second})",
-        begin = begin_text(isolation),
-        first = lock.0,
-        second = lock.1,
-    );
-    Manager::begin(connection, Some(AssertSqlSafe(text).into_sql_str())).await?;
+    let prepared = match fusing {
+        Some(fusing) => {
+            operations::fused::begin(&mut *connection, fusing, isolation, mark, lock).await?
+        }
+        None => false,
+    };
+    if !prepared {
+        let text = format!(
+            "{begin}; SELECT set_config('idem.claim', left(set_config('idem.claim', '{mark}-over', false), -5), true), \
+               pg_try_advisory_xact_lock({first}, {second})",
+            begin = begin_text(isolation),
+            first = lock.0,
+            second = lock.1,
+        );
+        Manager::begin(connection, Some(AssertSqlSafe(text).into_sql_str())).await?;
+    }
     Ok(Session {
         mark: Some(Mark {
             text: mark.to_owned(),
             lock,
         }),
+        records_with_commit: prepared,
         ..Session::default()
     })
 }
