@@ -130,7 +130,7 @@ impl<DB: Backend, E> Steps<DB, E> {
             Entered::Recorded(_) => core.journal.steps.len() > core.taken + 1,
             Entered::New => false,
         };
-        core.flush().await;
+        core.flush_for_step().await;
         let mut tx = core.begin().await;
         let outcome = part(&mut tx).await;
         match core.check(&mut tx, outcome.is_ok()).await {

@@ -122,6 +122,7 @@ impl<DB: Backend> Attempt<DB> {
             journal: self.journal.clone(),
             taken: 0,
             dirty: false,
+            deferred: false,
             open: None,
             inside: false,
             late: None,
@@ -193,6 +194,14 @@ impl<DB: Backend> Attempt<DB> {
 
     /// Ends a run: the answer is stored, or it says why it is not.
     async fn end(&self, ran: Ran, mut core: Core<DB>) -> Result<Ended, Interrupt> {
+        let ended = self.settle(ran, &mut core).await;
+        if let Err(Interrupt::Later(..) | Interrupt::Again | Interrupt::Fault(..)) = &ended {
+            core.record_deferred().await;
+        }
+        ended
+    }
+
+    async fn settle(&self, ran: Ran, core: &mut Core<DB>) -> Result<Ended, Interrupt> {
         let (fate, response) = match ran {
             Ran::Answered(fate, response) => (fate, response),
             Ran::NotStorable(error) => {
@@ -264,7 +273,7 @@ impl<DB: Backend> Attempt<DB> {
             let reason = format!("the handler answered {}, for the moment", response.status);
             return Err(Interrupt::Later(Duration::ZERO, reason));
         }
-        self.complete(&mut core, response).await
+        self.complete(core, response).await
     }
 
     /// What is recorded now; false: it is not this attempt's any more.

@@ -100,6 +100,8 @@ pub(crate) struct Core<DB: Backend> {
     pub(crate) taken: usize,
     /// The journal says more than the database.
     pub(crate) dirty: bool,
+    /// What it says more can wait for the next commit: the end of a call whose service honours its key.
+    pub(crate) deferred: bool,
     /// The last atomic step's transaction: it commits with what comes next.
     pub(crate) open: Option<Tx<DB>>,
     /// A step's future is running. Seen by another step, it was dropped half way.
@@ -191,7 +193,24 @@ impl<DB: Backend> Core<DB> {
         }
     }
 
+    /// The same before an atomic step, whose own record can say what waits.
+    pub(crate) async fn flush_for_step(&mut self) {
+        if self.open.is_some() || !self.deferred {
+            self.flush().await;
+        }
+    }
+
+    /// Records what waits, where no commit is to come in this run. If it fails the service is called again.
+    ///
+    /// Not after a commit that failed: the journal speaks of the step whose writes it took with it.
+    pub(crate) async fn record_deferred(&mut self) {
+        if self.deferred && self.open.is_none() {
+            let _ = guard::unwatched(self.write()).await;
+        }
+    }
+
     async fn write(&mut self) -> Result<(), Interrupt> {
+        self.deferred = false;
         let sealed = self.seal(b"journal", &self.journal.encode())?;
         let written = Written {
             journal: &sealed.bytes,

@@ -17,7 +17,15 @@ CREATE TABLE idem_operations (
     due_at         timestamptz,                 -- when the lease ends; NULL while the outcome is unknown
     parked_at      timestamptz,                 -- since when it is unknown
     reason         text                         -- why
-) WITH (fillfactor = 50);                       -- a step's record stays in its page, and out of the indexes
+) WITH (fillfactor = 50,                        -- a step's record stays in its page, and out of the indexes
+        vacuum_truncate = off);
+
+-- The planner goes by the size of the file, and keeps the plan: one of a few pages would be read whole for each statement, also
+-- when it has become large. So it is never small.
+INSERT INTO idem_operations (id, scope, operation, operation_id, definition, owner, inputs, inputs_sealed, created_at, recorded_at)
+SELECT sha256(convert_to(n::text, 'UTF8')), '', '', '', 0, '', convert_to(repeat('-', 1500), 'UTF8'), false, now(), now()
+  FROM generate_series(1, 128) n;
+DELETE FROM idem_operations;
 
 CREATE INDEX idem_operations_due_at ON idem_operations (due_at) WHERE due_at IS NOT NULL;
 

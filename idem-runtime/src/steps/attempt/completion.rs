@@ -20,6 +20,7 @@ impl<DB: Backend> Attempt<DB> {
         core: &mut Core<DB>,
         response: CapturedResponse,
     ) -> Result<Ended, Interrupt> {
+        core.deferred = false;
         let settings = &self.idempotency.shared.settings;
         let resources = &core.journal.resources;
         let parcel = Parcel::new(

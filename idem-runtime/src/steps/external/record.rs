@@ -223,7 +223,9 @@ async fn end<DB: Backend>(
     }
     core.dirty = true;
     // Where the service honours the key, a call that is not recorded is called again and changes nothing.
-    if !(state == StepState::Done && rules.honours_key(core)) {
+    if state == StepState::Done && rules.honours_key(core) {
+        core.deferred = true;
+    } else {
         core.late = (state == StepState::Done).then_some(rules.name);
         core.flush().await;
         core.late = None;
