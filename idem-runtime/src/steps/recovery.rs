@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::attempt::{self, Again, Attempt, Ended};
@@ -163,6 +163,9 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
                 Some(done) => all.extend(done.ok()),
                 None => return Ok(all),
             }
+            let more = self.places(&mut running, |recovered| all.push(recovered));
+            // One that takes long keeps nobody from the other places.
+            let _ = timeout(self.every, more).await;
         }
     }
 
@@ -222,10 +225,10 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
             };
             pause = jitter(self.every);
             match taken {
-                // There may be more: as soon as there is a place.
+                // There may be more: as soon as there are places.
                 Ok(taken) if taken > 0 && taken == free => {
-                    let ended = running.join_next();
-                    let _ = stop.run_until_cancelled(ended).await;
+                    let places = timeout(self.every, self.places(&mut running, drop));
+                    let _ = stop.run_until_cancelled(places).await;
                     pause = Duration::ZERO;
                     failures = 0;
                 }
@@ -243,6 +246,15 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
             }
         }
         while running.join_next().await.is_some() {}
+    }
+
+    /// Waits until half of the places are free: each take-over is a commit, and a batch costs no more than one operation.
+    async fn places(&self, running: &mut JoinSet<Recovered>, mut ended: impl FnMut(Recovered)) {
+        while running.len() > self.concurrency / 2 {
+            if let Some(Ok(recovered)) = running.join_next().await {
+                ended(recovered);
+            }
+        }
     }
 
     /// Takes over up to so many operations, and runs each in a task.
