@@ -8,6 +8,8 @@ use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, PgConnection, S
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::wait::{PATIENCE, until};
+
 /// The databases that the library runs on, and how it talks to them where it has two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
@@ -127,6 +129,35 @@ impl TestDatabase {
         format!("{host}:{port}")
             .parse()
             .expect("test servers are named by address")
+    }
+
+    /// How often its transactions committed, once nobody is connected to it any more.
+    ///
+    /// # Panics
+    ///
+    /// On other databases than PostgreSQL, which count this for a whole server or not at all.
+    pub async fn commits(&self) -> i64 {
+        let Place::Server { admin, name } = &self.place else {
+            panic!("SQLite does not count commits");
+        };
+        let mut connection = PgConnection::connect(admin.as_str())
+            .await
+            .expect("the server is there");
+        until("the connections are gone", PATIENCE, async || {
+            let connected: i64 =
+                sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE datname = $1")
+                    .bind(name)
+                    .fetch_one(&mut connection)
+                    .await
+                    .expect("the server answers");
+            connected == 0
+        })
+        .await;
+        sqlx::query_scalar("SELECT xact_commit FROM pg_stat_database WHERE datname = $1")
+            .bind(name)
+            .fetch_one(&mut connection)
+            .await
+            .expect("the server answers")
     }
 
     /// Its URL with another address in place of the server's, as of a proxy in front of it.

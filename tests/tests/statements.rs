@@ -8,7 +8,6 @@ use idem_tests::http::{Call, fresh_key};
 use idem_tests::proxy::{Proxy, Request};
 use idem_tests::servers::{Backend, TestDatabase};
 use idem_tests::wait::{PATIENCE, until};
-use sqlx::{Connection, PgConnection};
 
 /// The beginnings of the statements of a first use, in their order. The handler's own is `INSERT INTO effects`.
 fn first_use(backend: Backend) -> &'static [&'static str] {
@@ -209,33 +208,9 @@ mod sqlite {
     }
 }
 
-/// How often transactions of a database committed, once nobody is connected to it any more.
-async fn commits(database: &TestDatabase) -> i64 {
-    let admin = std::env::var("IDEM_POSTGRES_URL").expect("set, or the database were not there");
-    let mut connection = PgConnection::connect(&admin)
-        .await
-        .expect("the server is there");
-    let name = database.url().rsplit('/').next().expect("a database's URL");
-    until("the connections are gone", PATIENCE, async || {
-        let connected: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE datname = $1")
-                .bind(name)
-                .fetch_one(&mut connection)
-                .await
-                .expect("the server answers");
-        connected == 0
-    })
-    .await;
-    sqlx::query_scalar("SELECT xact_commit FROM pg_stat_database WHERE datname = $1")
-        .bind(name)
-        .fetch_one(&mut connection)
-        .await
-        .expect("the server answers")
-}
-
 /// What a process commits that handles so many first uses and replays of them.
 async fn commits_of(database: &TestDatabase, first_uses: usize, replays: usize) -> i64 {
-    let before = commits(database).await;
+    let before = database.commits().await;
     let setting = Setting::of(database.backend(), database.url()).with("POOL_SIZE", 1);
     let mut app = Application::start(&setting).await;
     for _ in 0..first_uses {
@@ -247,7 +222,7 @@ async fn commits_of(database: &TestDatabase, first_uses: usize, replays: usize) 
     }
     app.server.ask_to_stop().await;
     app.server.ended(Duration::from_secs(40)).await;
-    commits(database).await - before
+    database.commits().await - before
 }
 
 /// A replay's read is a transaction of its own, as any statement is; so is each statement's preparation, which the

@@ -202,10 +202,11 @@ pub(crate) async fn status(app: &Application, problem: &Answer, token: &str) -> 
     app.client.get(&path).token(token).send().await
 }
 
-/// Makes each named case a test on every database: `postgres::case`, `sqlite::case`, `mysql::case`.
+/// Makes each named case a test on every database: on PostgreSQL with its messages apart and fused.
 macro_rules! on_every_database {
     ($($case:ident),* $(,)?) => {
         crate::setup::on_databases! { postgres: Postgres; [$($case),*] }
+        crate::setup::on_databases! { postgres_fewest: PostgresFewest; [$($case),*] }
         crate::setup::on_databases! { sqlite: Sqlite; [$($case),*] }
         crate::setup::on_databases! { mysql: MySql; [$($case),*] }
     };
