@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 pub(super) use self::policy::{Declared, NoReconcile, Reconcile, Undeclared, With};
 pub use self::policy::{Policy, Retry};
-use self::record::{Begun, Rules, begin, done, guarded, intend_again, refuse};
+use self::record::{Begun, Rules, Source, begin, done, guarded, intend_again, refuse};
 use super::outcome::{CallFailure, Classify, Reconciled, StepData};
 use super::stop::Interrupt;
 use super::{DownstreamKey, RunsAgain, Steps};
@@ -218,7 +218,7 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
                             return core.halt(Interrupt::Unknown(reason)).await;
                         }
                         Some(Some(Ok(Reconciled::Found(value)))) => {
-                            return done(core, &rules, value).await;
+                            return done(core, &rules, value, Source::Question).await;
                         }
                         Some(Some(Ok(Reconciled::Absent))) => {
                             if let Some(left) = in_flight {
@@ -257,7 +257,7 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
             let answer = guarded(rules.timeout, call.clone()(client, &key, &input)).await;
             faults::point("call.after");
             let failure = match answer {
-                Some(Ok(value)) => return done(core, &rules, value).await,
+                Some(Ok(value)) => return done(core, &rules, value, Source::Answer).await,
                 Some(Err(error)) => error.classify(),
                 None => CallFailure::Unknown(format!("no answer within {:?}", rules.timeout)),
             };

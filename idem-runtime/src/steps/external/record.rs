@@ -174,10 +174,20 @@ pub(super) async fn intend_again<DB: Backend>(core: &mut Core<DB>) {
     core.flush().await;
 }
 
+/// How it is known that a step took place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// This attempt's call was answered: nobody else may learn it.
+    Answer,
+    /// The service was asked, and would say the same again.
+    Question,
+}
+
 pub(super) async fn done<DB: Backend, T: StepData, R>(
     core: &mut Core<DB>,
     rules: &Rules,
     value: T,
+    source: Source,
 ) -> Result<T, R> {
     let (stored, value) = match journal::through_storage(&value) {
         Ok(stored) => stored,
@@ -189,7 +199,7 @@ pub(super) async fn done<DB: Backend, T: StepData, R>(
             return core.halt(Interrupt::Unknown(reason)).await;
         }
     };
-    end(core, rules, StepState::Done, stored).await;
+    end(core, rules, StepState::Done, stored, source).await;
     Ok(value)
 }
 
@@ -208,7 +218,7 @@ pub(super) async fn refuse<DB: Backend, T, R: StepData>(
             return core.halt(Interrupt::Unknown(reason)).await;
         }
     };
-    end(core, rules, StepState::Refused, stored).await;
+    end(core, rules, StepState::Refused, stored, Source::Answer).await;
     Err(refusal)
 }
 
@@ -217,6 +227,7 @@ async fn end<DB: Backend>(
     rules: &Rules,
     state: StepState,
     value: Box<serde_json::value::RawValue>,
+    source: Source,
 ) {
     if let Some(entry) = core.entry() {
         entry.end(state, value);
@@ -226,7 +237,7 @@ async fn end<DB: Backend>(
     if state == StepState::Done && rules.honours_key(core) {
         core.deferred = true;
     } else {
-        core.late = (state == StepState::Done).then_some(rules.name);
+        core.late = (state == StepState::Done && source == Source::Answer).then_some(rules.name);
         core.flush().await;
         core.late = None;
     }
