@@ -5,6 +5,7 @@ pub mod application;
 pub mod http;
 pub mod matrix;
 pub mod planted;
+pub mod private;
 pub mod process;
 pub mod proxy;
 pub mod servers;

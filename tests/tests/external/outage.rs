@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use idem_tests::http::fresh_key;
+use idem_tests::private::PrivatePostgres;
 use idem_tests::proxy::Proxy;
-use idem_tests::servers::Backend;
+use idem_tests::servers::{Backend, TestDatabase};
 use idem_tests::wait::{PATIENCE, until};
 
 use crate::setup::{Provider, Shop, charge, on_databases, settled};
@@ -124,6 +125,38 @@ async fn a_database_that_restarts_during_recovery_charges_once(backend: Backend)
     }
 }
 
+/// Charges at every stage, while the server crashes again and again: claims, commits and recoveries are cut wherever they are.
+async fn a_server_that_crashes_charges_once(backend: Backend) {
+    for kind in [Provider::HonoursKeys, Provider::CanBeAsked] {
+        let mut server = PrivatePostgres::start();
+        let admin = server.url().parse().expect("a URL");
+        let shop = Shop::open_on(TestDatabase::create_on(backend, admin).await, kind).await;
+        let app = shop.probe().await;
+        let keys: Vec<String> = (0..60).map(|_| fresh_key()).collect();
+        let calls: Vec<_> = keys.iter().map(|key| charge(&app, key)).collect();
+        let charges = calls.iter().enumerate().map(|(number, call)| async move {
+            // So that some begin before each crash, and some while the server is away.
+            tokio::time::sleep(Duration::from_millis(60 * number as u64)).await;
+            settled(call).await
+        });
+        let crashes = async {
+            for _ in 0..3 {
+                tokio::time::sleep(Duration::from_millis(900)).await;
+                tokio::task::block_in_place(|| server.crash_and_restart());
+            }
+        };
+        let (answers, ()) = tokio::join!(futures_util::future::join_all(charges), crashes);
+        for (key, answer) in keys.iter().zip(answers) {
+            assert_eq!(answer.status, 201, "{kind:?}: {answer:?}");
+            assert_eq!(shop.ledger(key).await.charges, 1, "{kind:?}");
+            assert_eq!(shop.rows(key).await, (1, 1), "{kind:?}");
+        }
+        drop(app);
+    }
+}
+
+on_databases! { postgres_server: Postgres; [a_server_that_crashes_charges_once] }
+on_databases! { postgres_server_fewest: PostgresFewest; [a_server_that_crashes_charges_once] }
 on_databases! {
     postgres: Postgres; [
         commits_that_are_lost_charge_once,

@@ -51,7 +51,11 @@ pub(crate) struct Shop {
 
 impl Shop {
     pub(crate) async fn open(backend: Backend, kind: Provider) -> Shop {
-        let database = TestDatabase::create(backend).await;
+        Self::open_on(TestDatabase::create(backend).await, kind).await
+    }
+
+    pub(crate) async fn open_on(database: TestDatabase, kind: Provider) -> Shop {
+        let backend = database.backend();
         let directory = TempDir::new().expect("a temporary directory");
         let ledger = directory.path().join("ledger").display().to_string();
         let provider = Server::start("provider", &[("LEDGER".to_owned(), ledger)]).await;

@@ -1,0 +1,166 @@
+//! A PostgreSQL server of a test's own, which it may crash.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A server with its data in a temporary directory; it ends with the value.
+pub struct PrivatePostgres {
+    programs: PathBuf,
+    user: Option<(u32, u32)>,
+    address: SocketAddr,
+    process: Option<Child>,
+    directory: TempDir,
+}
+
+impl PrivatePostgres {
+    /// Makes a cluster and starts its server, as the user `postgres` where the test is root.
+    ///
+    /// # Panics
+    ///
+    /// Where PostgreSQL is not installed as Debian does.
+    pub fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr());
+        let directory = TempDir::new().expect("a temporary directory");
+        let user = postgres_user(directory.path());
+        if let Some((user, group)) = user {
+            chown(directory.path(), Some(user), Some(group)).expect("the directory is ours");
+        }
+        let mut server = Self {
+            programs: programs(),
+            user,
+            address: free.expect("a free port"),
+            process: None,
+            directory,
+        };
+        let made = server
+            .command("initdb")
+            .args([
+                "-U",
+                "idem",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+                "--no-sync",
+            ])
+            .status()
+            .expect("initdb runs");
+        assert!(made.success(), "initdb: {made}");
+        server.run();
+        server
+    }
+
+    /// The URL of a database that exists.
+    pub fn url(&self) -> String {
+        format!("postgres://idem@{}/postgres", self.address)
+    }
+
+    /// The server crashes: every connection breaks at once, and what was not committed is gone. Then it starts again.
+    pub fn crash_and_restart(&mut self) {
+        self.crash();
+        self.run();
+    }
+
+    fn crash(&mut self) {
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        // An immediate shutdown: it recovers from its log when it starts again.
+        let sent = Command::new("kill")
+            .args(["-QUIT", &process.id().to_string()])
+            .status();
+        if !sent.is_ok_and(|status| status.success()) {
+            let _ = process.kill();
+        }
+        let _ = process.wait();
+    }
+
+    fn run(&mut self) {
+        let log = self.directory.path().join("log");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .expect("a log");
+        let process = self
+            .command("postgres")
+            .args([
+                "-p",
+                &self.address.port().to_string(),
+                "-h",
+                "127.0.0.1",
+                "-c",
+                "fsync=off",
+            ])
+            .args(["-c", "max_connections=100", "-k"])
+            .arg(self.data())
+            .stderr(log)
+            .spawn()
+            .expect("postgres starts");
+        self.process = Some(process);
+        let start = Instant::now();
+        while TcpStream::connect(self.address).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(60), "it listens");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.arg("-D").arg(self.data()).current_dir("/");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        if let Some((user, group)) = self.user {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+}
+
+impl Drop for PrivatePostgres {
+    fn drop(&mut self) {
+        self.crash();
+    }
+}
+
+/// The newest server that is installed.
+fn programs() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed");
+    let newest = versions
+        .filter_map(|version| version.ok()?.file_name().to_str()?.parse::<u32>().ok())
+        .max()
+        .expect("a version of PostgreSQL");
+    Path::new("/usr/lib/postgresql")
+        .join(newest.to_string())
+        .join("bin")
+}
+
+/// Whom a server runs as, where it would refuse to run as the owner of `directory`: root.
+fn postgres_user(directory: &Path) -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt;
+    let owner = fs::metadata(directory)
+        .expect("the directory is there")
+        .uid();
+    if owner != 0 {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").expect("users are listed");
+    let user = users.lines().find(|line| line.starts_with("postgres:"));
+    let mut fields = user
+        .expect("the user of Debian's package")
+        .split(':')
+        .skip(2);
+    let mut number = || fields.next()?.parse().ok();
+    number().zip(number())
+}
