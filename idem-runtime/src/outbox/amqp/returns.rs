@@ -179,13 +179,15 @@ mod tests {
         let mut returns = Returns::default();
         let mut in_flight: Vec<usize> = (0..unroutable.len()).collect();
         let mut settled = vec![None; unroutable.len()];
+        let often = random.u8(..);
         while !in_flight.is_empty() {
             loop {
                 returns.next_look();
                 let before = in_flight.len();
                 in_flight.retain(|message| {
-                    while random.u8(..) < 100 {
-                        lapin.step();
+                    // Mostly nothing happens between two looks at a confirm, and then a lot.
+                    if random.u8(..) < often {
+                        (0..random.usize(..8)).for_each(|_| lapin.step());
                     }
                     match lapin.complete.remove(message) {
                         Some(carried) => {
@@ -208,6 +210,9 @@ mod tests {
     }
 
     proptest! {
+        // It takes rare orders to tell a rule that is nearly right from this one.
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
         #[test]
         fn what_came_back_is_told_from_what_did_not_whatever_lapin_gave_to_whom(
             unroutable in prop::collection::vec(any::<bool>(), 0..24),
@@ -229,12 +234,15 @@ mod tests {
         };
         returns.next_look();
         returns.confirmed("a".to_owned(), Some(other), "a");
-        returns.next_look();
-        assert!(returns.settle(false).is_empty());
+        // It may have been complete before the first, between two looks at it.
         returns.next_look();
         returns.confirmed("b".to_owned(), None, "b");
+        returns.next_look();
+        assert_eq!(returns.settle(false), [("b", None)]);
+        returns.next_look();
+        returns.confirmed("c".to_owned(), None, "c");
         let mut settled = returns.settle(false);
         settled.sort_by_key(|(answer, _)| *answer);
-        assert_eq!(settled, [("a", None), ("b", None)]);
+        assert_eq!(settled, [("a", None), ("c", None)]);
     }
 }
