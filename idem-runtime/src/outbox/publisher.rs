@@ -17,14 +17,18 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// ```
 /// use idem_runtime::outbox::{OutboxMessage, PublishError, Publisher};
+/// use tokio::{fs::File, io::AsyncWriteExt};
 ///
 /// struct Folder(std::path::PathBuf);
 ///
 /// impl Publisher for Folder {
 ///     async fn publish(&self, message: &OutboxMessage) -> Result<(), PublishError> {
-///         let (path, payload) = (self.0.join(message.id().to_string()), message.payload());
-///         let written = tokio::fs::write(path, payload).await;
-///         written.map_err(|error| PublishError::Failed(error.into()))
+///         let write = async || -> std::io::Result<()> {
+///             let mut file = File::create(self.0.join(message.id().to_string())).await?;
+///             file.write_all(message.payload()).await?;
+///             file.sync_all().await
+///         };
+///         write().await.map_err(|error| PublishError::Failed(error.into()))
 ///     }
 /// }
 /// ```
