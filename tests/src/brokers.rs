@@ -7,7 +7,7 @@ use std::process::Stdio;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::process::signal;
+use crate::process::{is_stopped, signal};
 use crate::wait::{PATIENCE, until};
 
 /// The shared NATS server with JetStream, at `IDEM_NATS_URL`. Tests use streams and subjects of their own.
@@ -90,19 +90,22 @@ impl Broker {
         self.process = launch(self.kind, self.directory.path(), self.port).await;
     }
 
-    /// Lets it stand still: connections stay open, and nothing is answered.
+    /// Makes it stand still: connections stay open, and nothing is answered.
     pub async fn pause(&self) {
-        self.signal("STOP").await;
+        signal(self.process(), "STOP").await;
+        until("the broker stands still", PATIENCE, async || {
+            is_stopped(self.process())
+        })
+        .await;
     }
 
     /// Lets it go on.
     pub async fn go_on(&self) {
-        self.signal("CONT").await;
+        signal(self.process(), "CONT").await;
     }
 
-    async fn signal(&self, name: &str) {
-        let process = self.process.id().expect("the broker runs");
-        signal(process, name).await;
+    fn process(&self) -> u32 {
+        self.process.id().expect("the broker runs")
     }
 }
 

@@ -49,13 +49,17 @@ async fn a_server_that_is_killed_in_the_middle_of_acknowledgements_loses_and_dou
                 relay.published() >= published
             })
             .await;
+            let noticed = relay.unavailable();
             broker.kill().await;
             assert!(relay.published() < messages.len(), "killed too late");
+            until("the client notices", PATIENCE, async || {
+                relay.unavailable() > noticed
+            })
+            .await;
             broker.restart().await;
         }
     });
     assert!(relay.unconfirmed() > 0, "no acknowledgement was lost");
-    assert!(relay.unavailable() > 0, "nobody noticed");
 
     let there = ids_in(&stream).await;
     let distinct: BTreeSet<String> = there.iter().cloned().collect();
