@@ -60,9 +60,18 @@ impl Topology {
             durable: true,
             ..QueueDeclareOptions::default()
         };
+        self.queue_of_kind(durable, routing_key, arguments).await;
+    }
+
+    async fn queue_of_kind(
+        &self,
+        kind: QueueDeclareOptions,
+        routing_key: &str,
+        arguments: FieldTable,
+    ) {
         let name = self.name.as_str();
         self.channel
-            .queue_declare(name.into(), durable, arguments)
+            .queue_declare(name.into(), kind, arguments)
             .await
             .unwrap();
         let bound = self.channel.queue_bind(
@@ -169,34 +178,43 @@ async fn a_message_without_a_queue_fails_until_there_is_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn among_many_in_flight_exactly_those_count_as_published_that_a_queue_has() {
-    let topology = Topology::declared(&amqp_url()).await;
-    topology.queue("orders.*", FieldTable::default()).await;
-    let publisher = topology.publisher(&amqp_url());
-    for round in 0..10 {
-        let messages: Vec<OutboxMessage> = (0..300)
-            .map(|_| {
-                let routed = fastrand::u8(..) % 3 != 0;
-                message(if routed {
-                    "orders.placed"
-                } else {
-                    "nobody.wants"
+    // A queue in memory confirms at once, together with what came back; one on disk later than that.
+    for durable in [false, true] {
+        let topology = Topology::declared(&amqp_url()).await;
+        let kind = QueueDeclareOptions {
+            durable,
+            ..QueueDeclareOptions::default()
+        };
+        topology
+            .queue_of_kind(kind, "orders.*", FieldTable::default())
+            .await;
+        let publisher = topology.publisher(&amqp_url());
+        for round in 0..10 {
+            let messages: Vec<OutboxMessage> = (0..300)
+                .map(|_| {
+                    let routed = fastrand::u8(..) % 3 != 0;
+                    message(if routed {
+                        "orders.placed"
+                    } else {
+                        "nobody.wants"
+                    })
                 })
-            })
-            .collect();
-        let results = join_all(messages.iter().map(|one| publisher.publish(one))).await;
-        let mut published = Vec::new();
-        for (message, result) in messages.iter().zip(results) {
-            if message.topic() == "orders.placed" {
-                result.unwrap_or_else(|error| panic!("round {round}: {error}"));
-                published.push(message.id().to_string());
-            } else {
-                assert_failed!(result, Failed, "NO_ROUTE");
+                .collect();
+            let results = join_all(messages.iter().map(|one| publisher.publish(one))).await;
+            let mut published = Vec::new();
+            for (message, result) in messages.iter().zip(results) {
+                if message.topic() == "orders.placed" {
+                    result.unwrap_or_else(|error| panic!("{durable}, round {round}: {error}"));
+                    published.push(message.id().to_string());
+                } else {
+                    assert_failed!(result, Failed, "NO_ROUTE");
+                }
             }
+            let mut there = topology.take_ids().await;
+            there.sort();
+            published.sort();
+            assert_eq!(there, published, "{durable}, round {round}");
         }
-        let mut there = topology.take_ids().await;
-        there.sort();
-        published.sort();
-        assert_eq!(there, published, "round {round}");
     }
 }
 
