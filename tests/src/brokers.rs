@@ -104,6 +104,28 @@ impl Broker {
         signal(self.process(), "CONT").await;
     }
 
+    /// Sets how much memory a RabbitMQ may have. With less than it has, it takes nothing from publishers until it is given more.
+    ///
+    /// # Panics
+    ///
+    /// When it does not do so, and on NATS.
+    pub async fn memory(&self, limit: &str) {
+        let output = Command::new("/usr/lib/rabbitmq/bin/rabbitmqctl")
+            .args([
+                "--quiet",
+                "--node",
+                &format!("idem-{}@localhost", self.port),
+            ])
+            .args(["set_vm_memory_high_watermark", "absolute", limit])
+            .env("HOME", self.directory.path())
+            .env("ERL_EPMD_PORT", variable("IDEM_EPMD_PORT"))
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .expect("rabbitmqctl runs");
+        assert!(output.status.success(), "{output:?}");
+    }
+
     fn process(&self) -> u32 {
         self.process.id().expect("the broker runs")
     }

@@ -63,6 +63,33 @@ async fn a_broker_that_stands_still_confirms_nothing_and_may_have_the_message_af
 }
 
 #[tokio::test]
+async fn a_broker_that_holds_publishers_up_is_unavailable_until_it_has_memory_again() {
+    let broker = Broker::rabbitmq().await;
+    let topology = Topology::declared(&broker.url()).await;
+    topology.queue("orders.*", FieldTable::default()).await;
+    let publisher = topology
+        .publisher(&broker.url())
+        .timeout(Duration::from_secs(1));
+    publisher.publish(&message("orders.warm")).await.unwrap();
+    broker.memory("1MB").await;
+    // The alarm is told to a connection that goes on publishing.
+    let message = message("orders.placed");
+    until("the publisher is told", PATIENCE, async || {
+        let error = publisher.publish(&message).await.expect_err("held up");
+        error.to_string().contains("holds publishers up")
+    })
+    .await;
+    assert_failed!(publisher.publish(&message).await, Unavailable, "an alarm");
+    broker.memory("8GB").await;
+    until("the message is published", PATIENCE, async || {
+        publisher.publish(&message).await.is_ok()
+    })
+    .await;
+    let there = topology.take_ids().await;
+    assert!(there.contains(&message.id().to_string()), "{there:?}");
+}
+
+#[tokio::test]
 async fn a_broker_that_is_away_is_unavailable_and_asked_less_and_less() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("amqp://{}/%2f", listener.local_addr().unwrap());

@@ -120,6 +120,7 @@ impl<A> Returns<A> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::collections::{BTreeMap, VecDeque};
 

@@ -130,6 +130,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

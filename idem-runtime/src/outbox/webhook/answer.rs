@@ -87,6 +87,7 @@ fn reason(error: &reqwest::Error) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -73,6 +73,7 @@ impl fmt::Debug for Endpoint {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -86,6 +86,7 @@ impl fmt::Debug for Secret {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

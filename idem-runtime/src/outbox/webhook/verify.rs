@@ -131,6 +131,7 @@ fn field<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<&'h str, Inva
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use http::HeaderValue;
 
