@@ -22,7 +22,7 @@ pub use self::secret::{InvalidSecret, Secret};
 pub use self::verify::{InvalidWebhook, Verifier};
 
 use self::address::{Allow, Guarded, System};
-use super::{BoxError, OutboxMessage, PublishError, Publisher};
+use super::{OutboxMessage, PublishError, Publisher};
 
 const ID: &str = "webhook-id";
 const TIMESTAMP: &str = "webhook-timestamp";
@@ -166,7 +166,7 @@ impl WebhooksBuilder {
     /// # Errors
     ///
     /// When reqwest can't make a client, as without certificates to trust.
-    pub fn build(self) -> Result<Webhooks, BoxError> {
+    pub fn build(self) -> Result<Webhooks, reqwest::Error> {
         let resolver: Arc<dyn Resolve> = Arc::new(Guarded::new(self.resolver, self.allow));
         let client = self
             .client

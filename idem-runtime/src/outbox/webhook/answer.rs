@@ -103,7 +103,7 @@ mod tests {
             ("99999999999999999999999", Some(day)),
             ("Sun, 06 Nov 1994 08:50:37 GMT", Some(60)),
             ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
-            ("Sun, 06 Nov 2094 08:50:37 GMT", Some(day)),
+            ("Sat, 06 Nov 2094 08:50:37 GMT", Some(day)),
             ("soon", None),
             ("-1", None),
             ("", None),

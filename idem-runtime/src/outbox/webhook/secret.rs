@@ -12,7 +12,7 @@ const PREFIX: &str = "whsec_";
 const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// What sender and receiver of webhooks share: 24 to 64 bytes, written `whsec_` and their base64.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Secret(Vec<u8>);
 
 /// No secret of a webhook. The text isn't shown.
