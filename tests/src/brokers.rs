@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -128,6 +129,17 @@ impl Broker {
 
     fn process(&self) -> u32 {
         self.process.id().expect("the broker runs")
+    }
+}
+
+impl Drop for Broker {
+    /// Its folder goes after it, or it would write there again.
+    fn drop(&mut self) {
+        let _ = self.process.start_kill();
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE && matches!(self.process.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 
