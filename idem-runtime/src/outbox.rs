@@ -6,6 +6,8 @@ mod message;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod publisher;
+#[cfg(feature = "testing")]
+mod testing;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 

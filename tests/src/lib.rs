@@ -2,6 +2,7 @@
 #![allow(clippy::missing_panics_doc)]
 
 pub mod application;
+pub mod brokers;
 pub mod http;
 pub mod matrix;
 pub mod planted;

@@ -102,15 +102,7 @@ impl Server {
 
     /// Whether it stands still, as after a `STOP`.
     pub fn is_stopped(&self) -> bool {
-        let stat = self
-            .child
-            .id()
-            .and_then(|id| std::fs::read_to_string(format!("/proc/{id}/stat")).ok());
-        // The program's name, in parentheses, may hold anything.
-        stat.is_some_and(|stat| {
-            let state = stat.rsplit(')').next().unwrap_or_default();
-            state.trim_start().starts_with('T')
-        })
+        self.child.id().is_some_and(is_stopped)
     }
 
     /// How it ended.
@@ -139,6 +131,20 @@ pub async fn signal(process: u32, name: &str) {
         .stderr(Stdio::null())
         .status()
         .await;
+}
+
+/// Whether every thread of a process stands still, as some time after a `STOP`.
+pub fn is_stopped(process: u32) -> bool {
+    let stands_still = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("stat"));
+        // The program's name, in parentheses, may hold anything.
+        stat.is_ok_and(|stat| {
+            let state = stat.rsplit(')').next().unwrap_or_default();
+            state.trim_start().starts_with('T')
+        })
+    };
+    std::fs::read_dir(format!("/proc/{process}/task"))
+        .is_ok_and(|mut threads| threads.all(|thread| thread.is_ok_and(stands_still)))
 }
 
 /// Where cargo put a program of this workspace: beside the tests' own folder.
