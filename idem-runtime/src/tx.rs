@@ -4,6 +4,7 @@ mod refused;
 
 use std::fmt;
 use std::ops::{AsyncFnOnce, Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Database;
@@ -13,9 +14,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use crate::backend::outbox::Staged;
 use crate::backend::{Backend, Claim, TransactionState};
 use crate::call::Authorized;
 use crate::faults;
+use crate::idempotency::Shared;
+use crate::outbox::{TraceContext, TraceHook};
+use crate::telemetry;
 
 /// How long a rollback may take.
 const ROLLBACK: Duration = Duration::from_secs(1);
@@ -86,6 +91,11 @@ pub struct Tx<DB: Backend> {
     connection: PoolConnection<DB>,
     session: DB::Session,
     operation_id: Uuid,
+    shared: Arc<Shared<DB>>,
+    /// Of the request; for the messages that are staged.
+    trace: Option<TraceContext>,
+    /// How many messages are staged.
+    staged: u64,
     resources: Vec<(String, String)>,
     /// Savepoints that were begun and not ended. One that is left at the end was dropped half way:
     /// nobody knows what the transaction holds.
@@ -103,11 +113,15 @@ impl<DB: Backend> Tx<DB> {
         session: DB::Session,
         writer: Option<OwnedSemaphorePermit>,
         operation_id: Uuid,
+        shared: Arc<Shared<DB>>,
     ) -> Self {
         Self {
             connection,
             session,
             operation_id,
+            shared,
+            trace: None,
+            staged: 0,
             resources: Vec::new(),
             savepoints: 0,
             open: true,
@@ -157,6 +171,40 @@ impl<DB: Backend> Tx<DB> {
         outcome
     }
 
+    /// The trace of the request that the transaction serves.
+    pub(crate) fn belong_to(&mut self, trace: Option<TraceContext>) {
+        self.trace = trace;
+    }
+
+    /// The trace of a message that is staged now.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        match &self.shared.settings.trace {
+            Some(TraceHook(hook)) => hook(),
+            None => self.trace.clone(),
+        }
+    }
+
+    /// How large a message may be, in bytes.
+    pub(crate) fn max_message(&self) -> usize {
+        self.shared.settings.max_message
+    }
+
+    /// Stages a message.
+    pub(crate) async fn stage(&mut self, message: &Staged<'_>) -> sqlx::Result<()> {
+        let notify = self.shared.settings.notify;
+        // Counted before it is known: whoever is woken for nothing finds nothing.
+        self.staged += 1;
+        DB::stage(&mut self.connection, message, notify).await
+    }
+
+    /// Wakes the relays of this process, where something was staged.
+    fn committed(&mut self) {
+        if self.staged > 0 {
+            telemetry::outbox::staged(self.staged);
+            self.shared.staged.send_replace(());
+        }
+    }
+
     pub(crate) fn parts(&mut self) -> (&mut DB::Connection, &mut DB::Session) {
         (&mut self.connection, &mut self.session)
     }
@@ -200,12 +248,15 @@ impl<DB: Backend> Tx<DB> {
         if committed.is_err() {
             self.connection.close_on_drop();
         }
+        // After an error it may have been committed all the same.
+        self.committed();
         committed
     }
 
-    /// Gives the connection back: its transaction is over, or will be with the next message.
+    /// Gives the connection back: its transaction is committed.
     pub(crate) fn release(mut self) {
         self.open = false;
+        self.committed();
     }
 
     /// The connection is closed at the transaction's end: a handler that drops prepared statements leaves one behind on
