@@ -141,6 +141,8 @@ pub struct MessageRow {
     pub(crate) state_at: i64,
     pub(crate) attempts: u32,
     pub(crate) reason: Option<String>,
+    /// The moment at which the row was read.
+    pub(crate) now: i64,
 }
 
 /// How many messages there are.

@@ -116,6 +116,8 @@ pub struct MessageSummary {
     pub state_at: i64,
     /// The payload's, in bytes.
     pub size: u64,
+    /// The moment at which this was read.
+    pub now: i64,
     #[serde(skip)]
     position: i64,
 }
@@ -404,6 +406,7 @@ fn summary(row: MessageRow) -> (MessageSummary, String, Vec<(String, String)>, O
         staged_at: row.staged_at,
         state_at: row.state_at,
         size: row.size.unsigned_abs(),
+        now: row.now,
         position: row.position,
     };
     (summary, row.content_type, row.headers, row.payload)

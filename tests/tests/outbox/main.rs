@@ -1,8 +1,14 @@
 //! The outbox: what is staged with an effect is published afterwards, at least once, with an id that stays the same.
 
+mod checker;
+mod crash;
 mod failures;
 mod office;
+mod operators;
 mod order;
+mod outage;
+mod program;
 mod publisher;
 mod setup;
 mod staging;
+mod wake;

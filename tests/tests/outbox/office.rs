@@ -100,6 +100,7 @@ async fn fill<DB: Backend>(tx: &mut Tx<DB>, order: &Order) -> Result<Vec<String>
         ids.push(message.stage().await?.to_string());
     }
     if let Some(name) = &order.gate {
+        gate(&format!("{name}, reached")).add_permits(1);
         let passed = gate(name).acquire_owned().await;
         passed.expect("gates are not closed").forget();
     }

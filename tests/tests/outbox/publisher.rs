@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use idem_runtime::outbox::{OutboxMessage, PublishError, Publisher};
 use serde_json::Value;
 
+use crate::checker::Received;
+
 /// What it does with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Say {
@@ -77,6 +79,16 @@ impl Broker {
 
     pub(crate) fn ids(&self) -> Vec<String> {
         self.has().into_iter().map(|delivery| delivery.id).collect()
+    }
+
+    /// The same, as it is judged.
+    pub(crate) fn received(&self) -> Vec<Received> {
+        let received = self.has().into_iter().map(|has| Received {
+            n: has.payload["n"].as_u64().expect("a letter has a number"),
+            key: has.key.unwrap_or_default(),
+            id: has.id,
+        });
+        received.collect()
     }
 
     /// The topics of all attempts, successful or not.

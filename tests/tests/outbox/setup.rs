@@ -147,7 +147,7 @@ impl<DB: Tested> World<DB> {
 }
 
 /// The `n`th letter of a key.
-pub(crate) fn letter(key: &str, n: u32) -> Letter {
+pub(crate) fn letter(key: &str, n: u64) -> Letter {
     Letter {
         topic: "orders.placed".to_owned(),
         key: Some(key.to_owned()),

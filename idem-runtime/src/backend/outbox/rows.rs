@@ -74,6 +74,7 @@ where
         state_at: row.try_get("state_ms")?,
         attempts: attempts.unsigned_abs(),
         reason: text(row, "reason")?,
+        now: row.try_get("now_ms")?,
     })
 }
 

@@ -103,8 +103,13 @@ pub(super) const SWEEP: &str = "DELETE FROM idem_outbox WHERE position IN (";
 
 macro_rules! seen {
     () => {
-        "SELECT position, id, topic, ordering_key, content_type, headers, state, attempts, reason, \
-           CAST(LENGTH(payload) AS SIGNED) AS size, staged_at AS staged_ms, state_at AS state_ms"
+        concat!(
+            "SELECT position, id, topic, ordering_key, content_type, headers, state, attempts, \
+               reason, CAST(LENGTH(payload) AS SIGNED) AS size, staged_at AS staged_ms, \
+               state_at AS state_ms, CAST(",
+            now!(),
+            " AS SIGNED) AS now_ms"
+        )
     };
 }
 

@@ -109,7 +109,9 @@ macro_rules! seen {
             ms!("staged_at"),
             " AS staged_ms, ",
             ms!("state_at"),
-            " AS state_ms"
+            " AS state_ms, ",
+            ms!("clock_timestamp()"),
+            " AS now_ms"
         )
     };
 }

@@ -91,8 +91,12 @@ pub(super) const SWEEP: &str = concat!(
 
 macro_rules! seen {
     () => {
-        "SELECT position, id, topic, ordering_key, content_type, headers, state, attempts, reason, \
-           length(payload) AS size, staged_at AS staged_ms, state_at AS state_ms"
+        concat!(
+            "SELECT position, id, topic, ordering_key, content_type, headers, state, attempts, \
+               reason, length(payload) AS size, staged_at AS staged_ms, state_at AS state_ms, ",
+            now!(),
+            " AS now_ms"
+        )
     };
 }
 
