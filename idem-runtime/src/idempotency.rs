@@ -250,7 +250,7 @@ impl<DB: Backend> Idempotency<DB> {
         })
         .await;
         match begun {
-            Ok(Ok(session)) => Ok(Tx::new(connection, session, writer, operation_id, self.shared.clone())),
+            Ok(Ok(session)) => Ok(self.tx(connection, session, writer, operation_id)),
             Ok(Err(error)) => {
                 connection.close_on_drop();
                 Err(StoreError::Database(error))
@@ -280,7 +280,7 @@ impl<DB: Backend> Idempotency<DB> {
         })
         .await;
         match begun {
-            Ok(Ok(session)) => Ok(Tx::new(connection, session, writer, operation_id, self.shared.clone())),
+            Ok(Ok(session)) => Ok(self.tx(connection, session, writer, operation_id)),
             Ok(Err(error)) => {
                 connection.close_on_drop();
                 Err(StoreError::Database(error))
@@ -329,7 +329,7 @@ impl<DB: Backend> Idempotency<DB> {
         })
         .await;
         match begun {
-            Ok(Ok(Some(session))) => Ok(Some(Tx::new(connection, session, None, operation_id, self.shared.clone()))),
+            Ok(Ok(Some(session))) => Ok(Some(self.tx(connection, session, None, operation_id))),
             Ok(Ok(None)) => Ok(None),
             Ok(Err(error)) => {
                 connection.close_on_drop();

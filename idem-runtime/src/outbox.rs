@@ -34,18 +34,18 @@ mod relay;
 mod staging;
 mod state;
 mod trace;
+mod view;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 
 pub(crate) use self::lanes::Lanes;
 pub use self::message::{MessageId, NotAMessageId, OutboxMessage};
 pub(crate) use self::operators::audited;
-pub use self::operators::{
-    MessageDetail, MessageSummary, Messages, Outbox, OutboxCounts, OutboxError,
-};
+pub use self::operators::{Outbox, OutboxError};
 pub use self::publisher::{BoxError, PublishError, Publisher};
 pub use self::relay::{Relay, RelayError, RelayHandle, Relayed};
 pub use self::staging::{MessageBuilder, NotStaged, Staging};
 pub use self::state::MessageState;
 pub use self::trace::TraceContext;
 pub(crate) use self::trace::TraceHook;
+pub use self::view::{MessageDetail, MessageSummary, Messages, OutboxCounts};

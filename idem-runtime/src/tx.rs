@@ -18,7 +18,7 @@ use crate::backend::outbox::Staged;
 use crate::backend::{Backend, Claim, TransactionState};
 use crate::call::Authorized;
 use crate::faults;
-use crate::idempotency::Shared;
+use crate::idempotency::{Idempotency, Shared};
 use crate::outbox::{TraceContext, TraceHook};
 use crate::telemetry;
 
@@ -107,19 +107,20 @@ pub struct Tx<DB: Backend> {
     _writer: Option<OwnedSemaphorePermit>,
 }
 
-impl<DB: Backend> Tx<DB> {
-    pub(crate) fn new(
+impl<DB: Backend> Idempotency<DB> {
+    /// A transaction that was just begun.
+    pub(crate) fn tx(
+        &self,
         connection: PoolConnection<DB>,
         session: DB::Session,
         writer: Option<OwnedSemaphorePermit>,
         operation_id: Uuid,
-        shared: Arc<Shared<DB>>,
-    ) -> Self {
-        Self {
+    ) -> Tx<DB> {
+        Tx {
             connection,
             session,
             operation_id,
-            shared,
+            shared: self.shared.clone(),
             trace: None,
             staged: 0,
             resources: Vec::new(),
@@ -129,7 +130,9 @@ impl<DB: Backend> Tx<DB> {
             _writer: writer,
         }
     }
+}
 
+impl<DB: Backend> Tx<DB> {
     /// The same UUID (version 8) for every attempt of this scope, operation and key, for a `UNIQUE`
     /// column of your own table: it still prevents the duplicate when the key's record is long gone. A
     /// request without a key (`key = "optional"`) gets a random one.

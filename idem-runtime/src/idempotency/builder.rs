@@ -8,8 +8,8 @@ use sqlx::Pool;
 use super::{Idempotency, Settings, StartupError};
 use crate::backend::{Backend, Isolation, RoundTrips};
 use crate::cipher::PayloadCipher;
-use crate::outbox::{TraceContext, TraceHook};
 use crate::operation::{Errors, Expired, InFlight};
+use crate::outbox::{TraceContext, TraceHook};
 use crate::problem::{ProblemStyle, UriReference};
 use crate::response::HeaderPolicy;
 

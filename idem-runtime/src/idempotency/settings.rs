@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::backend::{Isolation, RoundTrips};
 use crate::cipher::PayloadCipher;
 use crate::faults::{self, Plant};
-use crate::outbox::TraceHook;
 use crate::operation::{Errors, Expired, InFlight, Spec};
+use crate::outbox::TraceHook;
 use crate::problem::{ProblemStyle, UriReference};
 use crate::response::HeaderPolicy;
 

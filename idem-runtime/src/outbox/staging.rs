@@ -8,8 +8,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use uuid::Builder;
 
-use super::lanes::lane_of;
 use super::MessageId;
+use super::lanes::lane_of;
 use crate::backend::Backend;
 use crate::backend::outbox::Staged;
 use crate::faults;
@@ -295,4 +295,3 @@ impl<DB: Backend> fmt::Debug for MessageBuilder<'_, DB> {
             .finish_non_exhaustive()
     }
 }
-

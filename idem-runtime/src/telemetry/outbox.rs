@@ -116,11 +116,7 @@ pub(super) fn describe() {
         Count,
         "Attempts to publish a message of the outbox, by their outcome."
     );
-    metrics::describe_gauge!(
-        MESSAGES,
-        Count,
-        "Messages in the outbox, by their state."
-    );
+    metrics::describe_gauge!(MESSAGES, Count, "Messages in the outbox, by their state.");
     metrics::describe_gauge!(
         OLDEST,
         Seconds,

@@ -49,6 +49,9 @@ fn disorder_is_found() {
     assert_eq!(check(&[(0, "x"), (1, "y"), (0, "x")]), None, "a repetition");
     assert!(check(&[(1, "y"), (0, "x")]).is_some(), "the wrong order");
     assert!(check(&[(0, "x")]).is_some(), "one is lost");
-    assert!(check(&[(0, "x"), (1, "y"), (0, "z")]).is_some(), "another id");
+    assert!(
+        check(&[(0, "x"), (1, "y"), (0, "z")]).is_some(),
+        "another id"
+    );
     assert!(check(&[(0, "x"), (1, "x")]).is_some(), "one id for two");
 }

@@ -109,7 +109,11 @@ async fn wherever_a_relay_dies_its_messages_are_published_with_the_same_ids<DB: 
         let received = broker.received();
         assert_eq!(disorder(&received, 2, 15), None, "{point}");
         let repeated = received.len() - 30;
-        assert_eq!(repeated, published - settled, "{point}: the unsettled ones again");
+        assert_eq!(
+            repeated,
+            published - settled,
+            "{point}: the unsettled ones again"
+        );
     }))
     .await;
 }

@@ -28,7 +28,10 @@ async fn a_redelivery_has_the_same_id<DB: Tested>() {
     });
     let ids = world.stage(vec![letter("a", 0)]).await;
     let relay = world.relay(&broker).spawn();
-    until("it is confirmed", PATIENCE, async || world.stored().await == 0).await;
+    until("it is confirmed", PATIENCE, async || {
+        world.stored().await == 0
+    })
+    .await;
     relay.stop().await;
     assert_eq!(broker.ids(), vec![ids[0].clone(); 4]);
     let attempts: Vec<_> = broker.has().iter().map(|has| has.attempt).collect();
@@ -42,7 +45,9 @@ async fn a_full_batch_of_poisoned_messages_does_not_stop_a_good_one<DB: Tested>(
         _ => Say::Confirm,
     });
     // With keys and without.
-    let mut letters: Vec<_> = (0..25).map(|n| letter(&format!("poisoned-{n}"), 0)).collect();
+    let mut letters: Vec<_> = (0..25)
+        .map(|n| letter(&format!("poisoned-{n}"), 0))
+        .collect();
     for letter in &mut letters {
         letter.topic = "poison".to_owned();
     }
@@ -73,22 +78,26 @@ async fn a_poisoned_message_blocks_its_own_key_until_it_is_dead<DB: Tested>() {
     });
     let mut poison = letter("a", 0);
     poison.topic = "poison".to_owned();
-    world.stage(vec![poison, letter("a", 1), letter("b", 0)]).await;
+    world
+        .stage(vec![poison, letter("a", 1), letter("b", 0)])
+        .await;
     let patient = world
         .relay(&broker)
         .backoff(Duration::from_secs(3600), Duration::from_secs(3600));
     patient.run_once().await.unwrap();
-    let keys = |broker: &Broker| -> Vec<_> { broker.has().into_iter().map(|has| has.key).collect() };
+    let keys =
+        |broker: &Broker| -> Vec<_> { broker.has().into_iter().map(|has| has.key).collect() };
     assert_eq!(keys(&broker), [Some("b".to_owned())]);
     let counts = world.idempotency.outbox().counts().await.unwrap();
     assert_eq!((counts.failed, counts.pending), (1, 1));
     // Another hour, as it were.
-    world
-        .database
-        .execute(DB::all_due())
+    world.database.execute(DB::all_due()).await.unwrap();
+    let relayed = world
+        .relay(&broker)
+        .max_attempts(2)
+        .run_once()
         .await
         .unwrap();
-    let relayed = world.relay(&broker).max_attempts(2).run_once().await.unwrap();
     assert_eq!((relayed.dead, relayed.delivered), (1, 1));
     assert_eq!(keys(&broker), [Some("b".to_owned()), Some("a".to_owned())]);
     let counts = world.idempotency.outbox().counts().await.unwrap();
@@ -148,10 +157,19 @@ async fn a_publisher_that_hangs_holds_its_own_key_up_alone<DB: Tested>() {
         broker.has().len() == 20
     })
     .await;
-    assert!(broker.has().iter().all(|has| has.key.as_deref() == Some("b")));
+    assert!(
+        broker
+            .has()
+            .iter()
+            .all(|has| has.key.as_deref() == Some("b"))
+    );
     relay.stop().await;
     let counts = world.idempotency.outbox().counts().await.unwrap();
-    assert_eq!((counts.failed, counts.pending), (1, 1), "no confirmation came");
+    assert_eq!(
+        (counts.failed, counts.pending),
+        (1, 1),
+        "no confirmation came"
+    );
 }
 
 async fn a_topic_without_a_publisher_says_so<DB: Tested>() {
@@ -162,7 +180,13 @@ async fn a_topic_without_a_publisher_says_so<DB: Tested>() {
     let relayed = relay.run_once().await.unwrap();
     assert_eq!((relayed.failed, relayed.delivered), (1, 0));
     let outbox = world.idempotency.outbox();
-    let listed = outbox.list(&idem_runtime::outbox::Messages::all()).await.unwrap();
+    let listed = outbox
+        .list(&idem_runtime::outbox::Messages::all())
+        .await
+        .unwrap();
     let said = json!(listed[0])["reason"].as_str().unwrap().to_owned();
-    assert!(said.contains("no publisher") && said.contains("users"), "{said}");
+    assert!(
+        said.contains("no publisher") && said.contains("users"),
+        "{said}"
+    );
 }

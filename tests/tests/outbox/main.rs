@@ -1,4 +1,5 @@
 //! The outbox: what is staged with an effect is published afterwards, at least once, with an id that stays the same.
+#![allow(clippy::unwrap_used)]
 
 mod checker;
 mod crash;

@@ -90,7 +90,11 @@ async fn a_dead_letter_is_requeued_with_its_id<DB: Tested>() {
     let audit = outbox.audit(id).await.unwrap();
     assert_eq!(audit.len(), 1);
     let entry = &audit[0];
-    let said = (entry.actor.as_str(), entry.action.as_str(), entry.reason.as_str());
+    let said = (
+        entry.actor.as_str(),
+        entry.action.as_str(),
+        entry.reason.as_str(),
+    );
     assert_eq!(said, (WHO, "requeue", WHY));
     let detail = entry.detail.as_ref().unwrap();
     assert_eq!(detail["topic"], "orders.placed");
@@ -139,11 +143,20 @@ async fn a_decision_is_signed_and_about_something<DB: Tested>() {
     let (outbox, id) = (world.idempotency.outbox(), listed[0].id);
     let pending = ids[0].parse().unwrap();
     let unsigned = outbox.requeue(id, " ", WHY).await;
-    assert!(matches!(unsigned, Err(OutboxError::Unsigned)), "{unsigned:?}");
+    assert!(
+        matches!(unsigned, Err(OutboxError::Unsigned)),
+        "{unsigned:?}"
+    );
     let unsigned = outbox.drop_message(id, WHO, "").await;
-    assert!(matches!(unsigned, Err(OutboxError::Unsigned)), "{unsigned:?}");
+    assert!(
+        matches!(unsigned, Err(OutboxError::Unsigned)),
+        "{unsigned:?}"
+    );
     let needless = outbox.requeue(pending, WHO, WHY).await;
-    assert!(matches!(needless, Err(OutboxError::Pending(_))), "{needless:?}");
+    assert!(
+        matches!(needless, Err(OutboxError::Pending(_))),
+        "{needless:?}"
+    );
     let keeping = world
         .relay(&Broker::that_confirms())
         .keep_delivered(std::time::Duration::from_secs(3600));

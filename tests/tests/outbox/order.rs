@@ -26,7 +26,13 @@ async fn keys_stay_in_order_with_three_relays_and_random_failures<DB: Tested>() 
     });
     let worlds = join_all((0..3).map(|_| world.beside())).await;
     // Some are there before the messages, and one comes and goes meanwhile.
-    let start = |at: usize| worlds[at].relay(&broker).batch(16).max_attempts(1000).spawn();
+    let start = |at: usize| {
+        worlds[at]
+            .relay(&broker)
+            .batch(16)
+            .max_attempts(1000)
+            .spawn()
+    };
     let relays = [start(0), start(1)];
     let keys = (0..KEYS).map(|key| format!("key-{key}"));
     let staging = join_all(keys.map(async |key| {
@@ -97,9 +103,11 @@ async fn a_lower_position_that_commits_late_is_published<DB: Tested>() {
         staged
     );
     assert_eq!(status, 200, "{body}");
-    until("the late one is published", Duration::from_secs(10), async || {
-        broker.has().iter().any(|has| has.topic == "late")
-    })
+    until(
+        "the late one is published",
+        Duration::from_secs(10),
+        async || broker.has().iter().any(|has| has.topic == "late"),
+    )
     .await;
     relay.stop().await;
 }

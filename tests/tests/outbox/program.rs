@@ -70,7 +70,10 @@ async fn a_dead_letter_is_found_shown_and_requeued<DB: Tested>() {
     let listed = idem(&world, &["list", "--state", "dead"]).await;
     let lines: Vec<_> = listed.done().lines().collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].starts_with("ID ") && lines[1].starts_with(&id), "{lines:?}");
+    assert!(
+        lines[0].starts_with("ID ") && lines[1].starts_with(&id),
+        "{lines:?}"
+    );
     for part in ["orders.placed", " a ", "dead", "s ago)", "no such exchange"] {
         assert!(lines[1].contains(part), "{part}: {lines:?}");
     }
@@ -84,7 +87,12 @@ async fn a_dead_letter_is_found_shown_and_requeued<DB: Tested>() {
     assert_eq!(short.json().as_array().unwrap().len(), 1);
     assert!(short.messages.contains("more than 1"), "{}", short.messages);
     let shown = idem(&world, &["show", &id]).await;
-    for part in ["dead", "refused: no such exchange", "{\"n\":0}", "application/json"] {
+    for part in [
+        "dead",
+        "refused: no such exchange",
+        "{\"n\":0}",
+        "application/json",
+    ] {
         assert!(shown.done().contains(part), "{part}: {}", shown.data);
     }
     let detail = idem(&world, &["show", &id, "--json"]).await.json();
@@ -133,8 +141,16 @@ async fn what_is_not_there_is_said<DB: Tested>() {
         [&["drop", nobody][..], &SIGNED].concat(),
     ] {
         let said = idem(&world, &command).await;
-        assert_eq!((said.code, said.data.as_str()), (Some(1), ""), "{command:?}");
-        assert!(said.messages.contains("idem outbox list"), "{}", said.messages);
+        assert_eq!(
+            (said.code, said.data.as_str()),
+            (Some(1), ""),
+            "{command:?}"
+        );
+        assert!(
+            said.messages.contains("idem outbox list"),
+            "{}",
+            said.messages
+        );
     }
     let unsigned = idem(&world, &["drop", nobody]).await;
     assert_eq!(unsigned.code, Some(2), "{}", unsigned.messages);

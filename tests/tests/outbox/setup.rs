@@ -118,14 +118,15 @@ impl<DB: Tested> World<DB> {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request
-            .body(Body::from(json!(order).to_string()))
-            .unwrap();
+        let request = request.body(Body::from(json!(order).to_string())).unwrap();
         let answer = self.router.clone().oneshot(request).await.unwrap();
         let status = answer.status().as_u16();
         let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
         let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
-        (status, serde_json::from_slice(&body).unwrap_or_else(|_| text()))
+        (
+            status,
+            serde_json::from_slice(&body).unwrap_or_else(|_| text()),
+        )
     }
 
     /// Stages letters that are to be staged. Their ids.

@@ -33,7 +33,9 @@ fn order(letters: Vec<Letter>) -> Order {
 async fn a_message_is_published_after_its_commit_and_is_gone<DB: Tested>() {
     let world = World::<DB>::new().await;
     let broker = Broker::that_confirms();
-    let ids = world.stage(vec![letter("a", 0), letter("a", 1), postcard("users")]).await;
+    let ids = world
+        .stage(vec![letter("a", 0), letter("a", 1), postcard("users")])
+        .await;
     assert_eq!(world.stored().await, 3);
     let relayed = world.relay(&broker).run_once().await.unwrap();
     assert_eq!((relayed.delivered, relayed.failed, relayed.dead), (3, 0, 0));
@@ -43,7 +45,10 @@ async fn a_message_is_published_after_its_commit_and_is_gone<DB: Tested>() {
     staged.sort();
     assert_eq!(published, staged);
     let first = &broker.has()[0];
-    assert_eq!((first.topic.as_str(), first.key.as_deref()), ("orders.placed", Some("a")));
+    assert_eq!(
+        (first.topic.as_str(), first.key.as_deref()),
+        ("orders.placed", Some("a"))
+    );
     assert_eq!((&first.payload, first.attempt), (&json!({ "n": 0 }), 1));
     assert_eq!(world.stored().await, 0);
 }
@@ -92,7 +97,10 @@ async fn a_delayed_message_waits_and_holds_nobody_up<DB: Tested>() {
     };
     let begun = Instant::now();
     world.stage(vec![later, letter("a", 1)]).await;
-    until("both are published", PATIENCE, async || broker.has().len() == 2).await;
+    until("both are published", PATIENCE, async || {
+        broker.has().len() == 2
+    })
+    .await;
     relay.stop().await;
     let has = broker.has();
     assert_eq!(has[0].payload, json!({ "n": 1 }), "it waits for nobody");
@@ -168,7 +176,9 @@ async fn delivered_messages_are_kept_for_as_long_as_it_is_said<DB: Tested>() {
     let world = World::<DB>::new().await;
     let broker = Broker::that_confirms();
     world.stage(vec![letter("a", 0), letter("b", 0)]).await;
-    let keeping = world.relay(&broker).keep_delivered(Duration::from_secs(3600));
+    let keeping = world
+        .relay(&broker)
+        .keep_delivered(Duration::from_secs(3600));
     keeping.run_once().await.unwrap();
     let counts = world.idempotency.outbox().counts().await.unwrap();
     assert_eq!((counts.delivered, counts.pending), (2, 0));

@@ -9,8 +9,8 @@ use sqlx::{MySql, QueryBuilder, Row};
 use super::super::millis;
 use super::super::operations::{Audit, several};
 use super::super::outbox::{
-    Ask, Batch, FailedAttempt, Handling, MessageCounts, MessageFilter, MessageRow, Outcome,
-    OutboxStore, Paused, Staged, rows,
+    Ask, Batch, FailedAttempt, Handling, MessageCounts, MessageFilter, MessageRow, OutboxStore,
+    Outcome, Paused, Staged, rows,
 };
 use super::{Query, begin_read_committed, text};
 use crate::outbox::{Lanes, MessageId, audited};
@@ -274,11 +274,7 @@ async fn fail(connection: &mut MySqlConnection, failed: &[FailedAttempt]) -> sql
     Ok(())
 }
 
-async fn sweep(
-    connection: &mut MySqlConnection,
-    keep: Duration,
-    batch: u32,
-) -> sqlx::Result<u64> {
+async fn sweep(connection: &mut MySqlConnection, keep: Duration, batch: u32) -> sqlx::Result<u64> {
     let old: Vec<i64> = sqlx::query_scalar(OLD)
         .bind(millis(keep))
         .bind(batch)

@@ -10,7 +10,7 @@ use sqlx::{Pool, Postgres, QueryBuilder, Row};
 use super::super::millis;
 use super::super::operations::Audit;
 use super::super::outbox::{
-    Ask, Batch, Handling, Horizon, MessageCounts, MessageFilter, MessageRow, Outcome, OutboxStore,
+    Ask, Batch, Handling, Horizon, MessageCounts, MessageFilter, MessageRow, OutboxStore, Outcome,
     Paused, Staged, rows,
 };
 use crate::outbox::{Lanes, MessageId, audited};
@@ -168,8 +168,18 @@ impl OutboxStore for Postgres {
             let attempts = |attempts: u32| i32::try_from(attempts).unwrap_or(i32::MAX);
             sqlx::query(FAIL)
                 .bind(failed.iter().map(|f| bytes(&f.id)).collect::<Vec<_>>())
-                .bind(failed.iter().map(|f| attempts(f.attempts)).collect::<Vec<_>>())
-                .bind(failed.iter().map(|f| f.delay.map(millis)).collect::<Vec<_>>())
+                .bind(
+                    failed
+                        .iter()
+                        .map(|f| attempts(f.attempts))
+                        .collect::<Vec<_>>(),
+                )
+                .bind(
+                    failed
+                        .iter()
+                        .map(|f| f.delay.map(millis))
+                        .collect::<Vec<_>>(),
+                )
                 .bind(failed.iter().map(|f| f.reason.as_str()).collect::<Vec<_>>())
                 .execute(connection)
                 .await?;
@@ -259,7 +269,9 @@ fn bytes(id: &MessageId) -> &[u8] {
 fn push_turn(query: &mut QueryBuilder<Postgres>, ask: &Ask<'_>) {
     query.push(" AND (");
     query.push_bind(ask.lanes.mask());
-    query.push("::bigint >> o.lane::int) & 1 = 1").push(NOT_BLOCKED);
+    query
+        .push("::bigint >> o.lane::int) & 1 = 1")
+        .push(NOT_BLOCKED);
     if !ask.busy.is_empty() {
         query.push(" AND o.position <> ALL (");
         query.push_bind(ask.busy.to_vec()).push(")");

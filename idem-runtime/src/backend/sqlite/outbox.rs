@@ -9,8 +9,8 @@ use sqlx_core::transaction::TransactionManager;
 use super::super::millis;
 use super::super::operations::{Audit, several};
 use super::super::outbox::{
-    Ask, Batch, FailedAttempt, Handling, MessageCounts, MessageFilter, MessageRow, Outcome,
-    OutboxStore, Paused, Staged, rows,
+    Ask, Batch, FailedAttempt, Handling, MessageCounts, MessageFilter, MessageRow, OutboxStore,
+    Outcome, Paused, Staged, rows,
 };
 use super::Manager;
 use crate::outbox::{Lanes, MessageId, audited};

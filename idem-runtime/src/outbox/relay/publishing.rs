@@ -19,9 +19,15 @@ use crate::outbox::{OutboxMessage, PublishError};
 pub(super) enum Fate {
     Delivered,
     /// An attempt that failed, and why; whether another would, too.
-    Failed { reason: String, for_ever: bool },
+    Failed {
+        reason: String,
+        for_ever: bool,
+    },
     /// The publisher of this route takes nothing now.
-    Unavailable { route: usize, reason: String },
+    Unavailable {
+        route: usize,
+        reason: String,
+    },
     /// It was not begun: a message of its key before it was not delivered, or the lease is over.
     Untried,
 }

@@ -12,17 +12,16 @@ use tokio::time::{Instant, timeout_at};
 use super::Relayed;
 use super::floor::Floor;
 use super::lease::Lease;
-use super::publishing::{Done, Fate, Group};
+use super::publishing::{Done, Group};
 use super::routes::Routes;
 use super::settings::RelaySettings;
 use super::store::Store;
 use crate::atomic::new_owner;
 use crate::backend::Backend;
-use crate::backend::outbox::{Ask, Batch, FailedAttempt, Horizon, Outcome};
+use crate::backend::outbox::{Ask, Batch, Horizon, Outcome};
 use crate::faults;
 use crate::idempotency::{Idempotency, StoreError};
-use crate::outbox::lanes::LANES;
-use crate::outbox::{Lanes, MessageState};
+use crate::outbox::MessageState;
 use crate::telemetry;
 
 /// How long a batch is waited for, before others are read beside what is slow.
@@ -37,6 +36,9 @@ const SWEEP: (Duration, u32) = (Duration::from_secs(10), 1000);
 const SWEEP_AGAIN: Duration = Duration::from_millis(50);
 /// How often messages are counted.
 const COUNT: Duration = Duration::from_secs(60);
+
+mod note;
+mod share;
 
 /// A route whose publisher is out of reach.
 #[derive(Clone, Copy, Debug, Default)]
@@ -176,66 +178,6 @@ impl<DB: Backend> Session<DB> {
         }
     }
 
-    async fn leave(&mut self) -> Result<(), StoreError> {
-        let id = self.id;
-        self.store
-            .write(async |connection: &mut DB::Connection| {
-                DB::give_lanes(&mut *connection, &id, Lanes::ALL).await?;
-                DB::leave(connection, &id).await
-            })
-            .await
-    }
-
-    /// Renews the lease, and takes or gives lanes until each relay has as many as the others.
-    async fn share(&mut self) -> Result<(), StoreError> {
-        let (id, lease) = (self.id, self.settings.lease);
-        // Before the statement: the database's lease begins later, and so ends later.
-        let until = Instant::now() + lease;
-        faults::point("relay.share");
-        let (relays, renewed) = self
-            .store
-            .write(async |connection: &mut DB::Connection| {
-                let relays = DB::enlist(&mut *connection, &id, lease).await?;
-                let renewed = DB::renew_lanes(connection, &id, lease).await?;
-                Ok((relays, renewed))
-            })
-            .await?;
-        let fair = u32::from(LANES).div_ceil(relays.max(1));
-        self.share_at = Instant::now() + lease / 3;
-        if renewed.len() > fair {
-            // Not those that something is published of.
-            let busy: Lanes = self.lanes.iter().copied().collect();
-            let given = renewed.without(busy).first(renewed.len() - fair);
-            self.lease.renew(renewed.without(given), until);
-            return self
-                .store
-                .write(async |connection: &mut DB::Connection| {
-                    DB::give_lanes(connection, &id, given).await
-                })
-                .await;
-        }
-        self.lease.renew(renewed, until);
-        if renewed.len() < fair {
-            let most = fair - renewed.len();
-            let until = Instant::now() + lease;
-            let lanes = self
-                .store
-                .write(async |connection: &mut DB::Connection| {
-                    DB::take_lanes(connection, &id, lease, most).await
-                })
-                .await?;
-            if !lanes.without(renewed).is_empty() {
-                self.floor.reset();
-                self.seen = None;
-            }
-            self.lease.renew(lanes, until);
-            if lanes.len() < fair {
-                self.share_at = Instant::now() + SHARE_AGAIN.min(lease / 3);
-            }
-        }
-        Ok(())
-    }
-
     /// Reads a batch and begins to publish it. Returns whether there was anything.
     async fn fetch(&mut self) -> Result<bool, StoreError> {
         self.seen = None;
@@ -252,7 +194,7 @@ impl<DB: Backend> Session<DB> {
         let keys: Vec<&str> = self.keys.iter().map(String::as_str).collect();
         let ask = Ask {
             lanes,
-            floor: self.floor.position(),
+            floor: self.floor.position(Instant::now()),
             paused: &paused,
             busy: &positions,
             busy_keys: &keys,
@@ -260,9 +202,9 @@ impl<DB: Backend> Session<DB> {
             due: (batch / 2).max(1),
         };
         faults::point("relay.fetch");
-        let fetched = self.store.read(async |connection: &mut DB::Connection| {
-            DB::fetch(connection, &ask).await
-        });
+        let fetched = self
+            .store
+            .read(async |connection: &mut DB::Connection| DB::fetch(connection, &ask).await);
         let Batch { rows, horizon } = fetched.await?;
         if let Some(horizon) = horizon {
             self.floor.look(horizon);
@@ -322,9 +264,9 @@ impl<DB: Backend> Session<DB> {
         }
         faults::point("relay.settle.before");
         let outcome = &self.outcome;
-        let settled = self.store.write(async |connection: &mut DB::Connection| {
-            DB::settle(connection, outcome).await
-        });
+        let settled = self
+            .store
+            .write(async |connection: &mut DB::Connection| DB::settle(connection, outcome).await);
         settled.await?;
         faults::point("relay.settle.after");
         self.outcome.delivered.clear();
@@ -333,63 +275,6 @@ impl<DB: Backend> Session<DB> {
             self.floor.settled(position, horizon);
         }
         Ok(())
-    }
-
-    fn note(&mut self, Done { row, fate }: Done) {
-        let message = &row.message;
-        self.positions.remove(&row.position);
-        if let Some(key) = message.ordering_key() {
-            self.keys.remove(key);
-        }
-        if !matches!(fate, Fate::Delivered) && (message.ordering_key().is_some() || !matches!(fate, Fate::Failed { .. })) {
-            self.seen = None;
-        }
-        match fate {
-            Fate::Delivered => {
-                if let Some((route, _)) = self.routes.of(message.topic()) {
-                    self.pauses[route] = Pause::default();
-                }
-                self.relayed.delivered += 1;
-                telemetry::outbox::delivered();
-                self.outcome.delivered.push((row.position, message.id()));
-            }
-            Fate::Failed { reason, for_ever } => {
-                let attempt = message.attempt();
-                let dead = for_ever || attempt >= self.settings.max_attempts;
-                let delay = (!dead).then(|| self.settings.pause(attempt));
-                telemetry::outbox::failed(message, &reason, delay);
-                if dead {
-                    self.relayed.dead += 1;
-                } else {
-                    self.relayed.failed += 1;
-                }
-                self.outcome.failed.push(FailedAttempt {
-                    position: row.position,
-                    id: message.id(),
-                    attempts: attempt - 1,
-                    delay,
-                    reason,
-                });
-            }
-            Fate::Unavailable { route, reason } => self.pause(route, &reason),
-            Fate::Untried => {}
-        }
-    }
-
-    fn pause(&mut self, route: usize, reason: &str) {
-        let pause = self.pauses[route];
-        // Of many that fail at once, one counts.
-        if pause.is_on() {
-            return;
-        }
-        let failures = pause.failures.saturating_add(1);
-        let length = self.settings.pause(failures).min(Duration::from_secs(30));
-        let prefix = self.routes.prefixes().nth(route).unwrap_or_default();
-        telemetry::outbox::paused(prefix, reason, length);
-        self.pauses[route] = Pause {
-            until: Some(Instant::now() + length),
-            failures,
-        };
     }
 
     /// Sweeps what is delivered and kept long enough, and counts what is there.
@@ -406,9 +291,9 @@ impl<DB: Backend> Session<DB> {
         }
         if now >= self.count_at {
             self.count_at = now + COUNT;
-            let counted = self.store.read(async |connection: &mut DB::Connection| {
-                DB::count_messages(connection).await
-            });
+            let counted = self
+                .store
+                .read(async |connection: &mut DB::Connection| DB::count_messages(connection).await);
             telemetry::outbox::counted(&counted.await?);
         }
         Ok(())

@@ -45,11 +45,20 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_longest() {
         let settings = RelaySettings::new(true);
-        for (failures, longest) in [(1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (4_000_000, 300)]
-        {
+        for (failures, longest) in [
+            (1, 1),
+            (2, 2),
+            (5, 16),
+            (9, 256),
+            (10, 300),
+            (4_000_000, 300),
+        ] {
             let longest = Duration::from_secs(longest);
             let pause = settings.pause(failures);
-            assert!(pause <= longest && pause >= longest / 2, "{failures}: {pause:?}");
+            assert!(
+                pause <= longest && pause >= longest / 2,
+                "{failures}: {pause:?}"
+            );
         }
     }
 }

@@ -95,7 +95,11 @@ async fn show<DB: Backend>(
     let now = audit.last().map_or(0, |entry| entry.at);
     output.data(&left, || {
         let lines = vec![("id", id.to_string()), ("state", "gone".to_owned())];
-        format!("{}\ndecisions\n{}", pairs("", lines), decisions(now, &audit))
+        format!(
+            "{}\ndecisions\n{}",
+            pairs("", lines),
+            decisions(now, &audit)
+        )
     });
     Ok(())
 }
@@ -149,10 +153,7 @@ fn shown(detail: &MessageDetail) -> String {
     for (name, value) in &detail.headers {
         lines.push(("header", format!("{}: {}", plain(name), plain(value))));
     }
-    lines.push((
-        "payload",
-        plain(&String::from_utf8_lossy(&detail.payload)),
-    ));
+    lines.push(("payload", plain(&String::from_utf8_lossy(&detail.payload))));
     let mut text = pairs("", lines);
     if !detail.audit.is_empty() {
         text.push_str("\ndecisions\n");
