@@ -1,6 +1,7 @@
 //! Where messages go.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use super::OutboxMessage;
 
@@ -20,6 +21,13 @@ pub trait Publisher: Send + Sync + 'static {
         &self,
         message: &OutboxMessage,
     ) -> impl Future<Output = Result<(), PublishError>> + Send;
+}
+
+/// One that several relays share.
+impl<P: Publisher> Publisher for Arc<P> {
+    async fn publish(&self, message: &OutboxMessage) -> Result<(), PublishError> {
+        P::publish(self, message).await
+    }
 }
 
 /// Why a message is not known to be published.

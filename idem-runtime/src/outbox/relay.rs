@@ -341,7 +341,8 @@ pub struct RelayHandle {
 }
 
 impl RelayHandle {
-    /// Stops it: what is being published is waited for and written down, and its lanes are given back.
+    /// Stops it: what is being published is waited for and written down, and its lanes are given back. That takes as long as
+    /// the publishers do, at most their time-out; where the database is away, a lease longer.
     ///
     /// # Cancel safety
     ///

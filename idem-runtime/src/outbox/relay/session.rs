@@ -117,10 +117,11 @@ impl<DB: Backend> Session<DB> {
 
     /// Reads, publishes and writes down. Returns whether there may be more to do at once.
     pub(super) async fn round(&mut self) -> Result<bool, StoreError> {
+        // Before a lane is given away: what is not written down there, another relay would publish again.
+        self.settle().await?;
         if Instant::now() >= self.share_at {
             self.share().await?;
         }
-        self.settle().await?;
         let fetched = self.fetch().await?;
         self.collect().await;
         let done = !self.done.is_empty();
