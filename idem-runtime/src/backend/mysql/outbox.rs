@@ -108,10 +108,13 @@ impl OutboxStore for MySql {
     }
 
     async fn fetch(connection: &mut MySqlConnection, ask: &Ask<'_>) -> sqlx::Result<Batch> {
-        let mut query = QueryBuilder::<MySql>::new(FETCH_DUE);
-        push_turn(&mut query, ask);
-        query.push(" ORDER BY o.state_at LIMIT ");
-        query.push_bind(ask.due);
+        let mut query = QueryBuilder::<MySql>::new("");
+        for waiting in [FETCH_FAILED, FETCH_DELAYED] {
+            query.push(waiting);
+            push_turn(&mut query, ask);
+            query.push(" ORDER BY o.state_at LIMIT ");
+            query.push_bind(ask.due.div_ceil(2));
+        }
         query.push(FETCH_PENDING);
         query.push_bind(ask.floor);
         push_turn(&mut query, ask);

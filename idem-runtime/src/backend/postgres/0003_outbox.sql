@@ -17,7 +17,8 @@ CREATE TABLE idem_outbox (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 CREATE INDEX idem_outbox_pending ON idem_outbox (position, lane) WHERE state = 0;
-CREATE INDEX idem_outbox_waiting ON idem_outbox (state_at) WHERE state IN (1, 2);
+-- Not `state IN (1, 2)`: the planner would look here, too, whether a key has a failed message.
+CREATE INDEX idem_outbox_waiting ON idem_outbox (state_at) WHERE (state + 0) IN (1, 2);
 CREATE INDEX idem_outbox_blocking ON idem_outbox (ordering_key, position) WHERE state = 2 AND ordering_key IS NOT NULL;
 CREATE INDEX idem_outbox_delivered ON idem_outbox (state_at) WHERE state = 3;
 CREATE INDEX idem_outbox_dead ON idem_outbox (position) WHERE state = 4;

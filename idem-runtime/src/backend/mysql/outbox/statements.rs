@@ -60,15 +60,26 @@ macro_rules! message {
     };
 }
 
-pub(super) const FETCH_DUE: &str = concat!(
-    "SELECT * FROM (SELECT ",
-    message!(),
-    " FROM idem_outbox o WHERE o.state IN (1, 2) AND o.state_at <= ",
-    now!()
-);
+macro_rules! due {
+    ($state:literal) => {
+        concat!(
+            "SELECT * FROM (SELECT ",
+            message!(),
+            " FROM idem_outbox o WHERE o.state = ",
+            $state,
+            " AND o.state_at <= ",
+            now!()
+        )
+    };
+}
+
+/// Each state by itself: of two at once the server sorts all that are due.
+pub(super) const FETCH_FAILED: &str = due!("2");
+
+pub(super) const FETCH_DELAYED: &str = concat!(") failed UNION ALL ", due!("1"));
 
 pub(super) const FETCH_PENDING: &str = concat!(
-    ") due UNION ALL SELECT * FROM (SELECT ",
+    ") waiting UNION ALL SELECT * FROM (SELECT ",
     message!(),
     " FROM idem_outbox o WHERE o.state = 0 AND o.position > "
 );
