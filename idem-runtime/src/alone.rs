@@ -29,6 +29,17 @@ impl<DB: Backend> Idempotency<DB> {
     }
 }
 
+impl<DB: Backend> Idempotency<DB> {
+    /// Takes a connection for statements that only read.
+    pub(crate) async fn reading(&self, limit: Instant) -> Result<Alone<DB>, StoreError> {
+        Ok(Alone {
+            connection: self.connection(limit).await?,
+            running: false,
+            _writer: None,
+        })
+    }
+}
+
 impl<DB: Backend> Alone<DB> {
     /// Runs a part, up to a limit.
     pub(crate) async fn run<T>(

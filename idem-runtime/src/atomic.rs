@@ -26,6 +26,7 @@ use crate::guard::Watch;
 use crate::idempotency::StoreError;
 use crate::operation::{Errors, InFlight};
 use crate::options;
+use crate::outbox::TraceContext;
 use crate::problem::{Code, Problem};
 use crate::response::{CapturedResponse, NotStorable};
 use crate::scope::{RecordId, ScopeKey};
@@ -173,6 +174,7 @@ impl<DB: Backend> Attempt<DB> {
             Begun::Won { tx, took_over } => (tx, took_over),
             Begun::Not(step) => return Ok(*step),
         };
+        tx.belong_to(TraceContext::of(&self.buffered.parts.headers));
         self.claiming.claimed();
         let Some(ready) = ready.take() else {
             tx.abandon();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -67,6 +67,8 @@ pub(crate) struct Shared<DB: Backend> {
     pub(crate) waiting: Arc<Semaphore>,
     /// The writer's permit, where the engine has one writer.
     pub(crate) writer: Option<Arc<Semaphore>>,
+    /// Says to the relays of this process that messages were staged.
+    pub(crate) staged: watch::Sender<()>,
     server: OnceCell<DB::Server>,
     /// Operation name to function, to find two functions with one name.
     operations: Mutex<HashMap<&'static str, &'static str>>,
@@ -96,6 +98,7 @@ impl<DB: Backend> Idempotency<DB> {
                 in_flight: Arc::new(Semaphore::new(settings.max_in_flight)),
                 waiting: Arc::new(Semaphore::new(settings.max_waiting)),
                 writer: DB::SINGLE_WRITER.then(|| Arc::new(Semaphore::new(1))),
+                staged: watch::Sender::new(()),
                 server: OnceCell::new(),
                 operations: Mutex::default(),
                 settings,
@@ -109,7 +112,8 @@ impl<DB: Backend> Idempotency<DB> {
         &self.shared.pool
     }
 
-    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_operations`, `idem_audit`, `idem_schema`). Several
+    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_operations`, `idem_audit`, `idem_schema`,
+    /// and `idem_outbox` with its lanes and relays). Several
     /// processes may do it at once; each migration is applied once.
     ///
     /// It needs the right to create tables. A team that runs its own migrations prints them with
@@ -246,7 +250,7 @@ impl<DB: Backend> Idempotency<DB> {
         })
         .await;
         match begun {
-            Ok(Ok(session)) => Ok(Tx::new(connection, session, writer, operation_id)),
+            Ok(Ok(session)) => Ok(self.tx(connection, session, writer, operation_id)),
             Ok(Err(error)) => {
                 connection.close_on_drop();
                 Err(StoreError::Database(error))
@@ -277,7 +281,7 @@ impl<DB: Backend> Idempotency<DB> {
         })
         .await;
         match begun {
-            Ok(Ok(session)) => Ok(Tx::new(connection, session, writer, operation_id)),
+            Ok(Ok(session)) => Ok(self.tx(connection, session, writer, operation_id)),
             Ok(Err(error)) => {
                 connection.close_on_drop();
                 Err(StoreError::Database(error))
@@ -326,7 +330,7 @@ impl<DB: Backend> Idempotency<DB> {
         })
         .await;
         match begun {
-            Ok(Ok(Some(session))) => Ok(Some(Tx::new(connection, session, None, operation_id))),
+            Ok(Ok(Some(session))) => Ok(Some(self.tx(connection, session, None, operation_id))),
             Ok(Ok(None)) => Ok(None),
             Ok(Err(error)) => {
                 connection.close_on_drop();

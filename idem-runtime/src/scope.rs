@@ -159,6 +159,11 @@ impl RecordId {
         })
     }
 
+    /// What the audit knows a message of the outbox by.
+    pub(crate) fn of_message(id: &uuid::Uuid) -> RecordId {
+        RecordId(digest::tagged("idem/message/1", [id.as_bytes().as_slice()]))
+    }
+
     /// A record's name as it was read from a database; `None` unless it is 32 bytes long.
     pub(crate) fn from_slice(bytes: &[u8]) -> Option<RecordId> {
         bytes.try_into().ok().map(RecordId)

@@ -33,12 +33,32 @@
 //!
 //! Recovery workers set the gauges, each for the whole database, when they start and once a minute: take the maximum over
 //! processes. `due` counts operations whose lease is over or whose next try is due.
+//!
+//! # The outbox
+//!
+//! | `signal` | level | fields | when |
+//! |---|---|---|---|
+//! | `message_failed` | `WARN` | `id`, `topic`, `attempt`, `reason`, `delay_seconds` | an attempt to publish a message failed; there will be another |
+//! | `message_dead` | `ERROR` | `id`, `topic`, `attempt`, `reason` | it is a dead letter until an operator requeues or drops it |
+//! | `publisher_paused` | `WARN` | `prefix`, `reason`, `pause_seconds` | a publisher is out of reach; its topics wait |
+//! | `message_handled` | `INFO` | `id`, `action` (`requeue`, `drop`), `actor` | an operator decided; the reason is in the audit |
+//!
+//! | metric | kind | labels |
+//! |---|---|---|
+//! | `idempotency_outbox_staged_total` | counter | |
+//! | `idempotency_outbox_published_total` | counter | `outcome` (`delivered`, `failed`, `dead`) |
+//! | `idempotency_outbox_messages` | gauge | `state` |
+//! | `idempotency_outbox_oldest_seconds` | gauge | |
+//!
+//! Relays set the gauges, each for the whole database, once a minute. `oldest` is the age of the oldest message that is
+//! pending or failed.
 
 use std::{fmt, time::Duration};
 
 use tracing::Level;
 
 mod operations;
+pub(crate) mod outbox;
 
 pub(crate) use operations::{parked, recovered, resolved, unresolved};
 
@@ -199,6 +219,7 @@ pub fn describe() {
         "Time from a request's arrival at an idempotent handler to its answer."
     );
     operations::describe();
+    outbox::describe();
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod refused;
 
 use std::fmt;
 use std::ops::{AsyncFnOnce, Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Database;
@@ -13,9 +14,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use crate::backend::outbox::Staged;
 use crate::backend::{Backend, Claim, TransactionState};
 use crate::call::Authorized;
 use crate::faults;
+use crate::idempotency::{Idempotency, Shared};
+use crate::outbox::{TraceContext, TraceHook};
+use crate::telemetry;
 
 /// How long a rollback may take.
 const ROLLBACK: Duration = Duration::from_secs(1);
@@ -86,6 +91,11 @@ pub struct Tx<DB: Backend> {
     connection: PoolConnection<DB>,
     session: DB::Session,
     operation_id: Uuid,
+    shared: Arc<Shared<DB>>,
+    /// Of the request; for the messages that are staged.
+    trace: Option<TraceContext>,
+    /// How many messages are staged.
+    staged: u64,
     resources: Vec<(String, String)>,
     /// Savepoints that were begun and not ended. One that is left at the end was dropped half way:
     /// nobody knows what the transaction holds.
@@ -97,17 +107,22 @@ pub struct Tx<DB: Backend> {
     _writer: Option<OwnedSemaphorePermit>,
 }
 
-impl<DB: Backend> Tx<DB> {
-    pub(crate) fn new(
+impl<DB: Backend> Idempotency<DB> {
+    /// A transaction that was just begun.
+    pub(crate) fn tx(
+        &self,
         connection: PoolConnection<DB>,
         session: DB::Session,
         writer: Option<OwnedSemaphorePermit>,
         operation_id: Uuid,
-    ) -> Self {
-        Self {
+    ) -> Tx<DB> {
+        Tx {
             connection,
             session,
             operation_id,
+            shared: self.shared.clone(),
+            trace: None,
+            staged: 0,
             resources: Vec::new(),
             savepoints: 0,
             open: true,
@@ -115,7 +130,9 @@ impl<DB: Backend> Tx<DB> {
             _writer: writer,
         }
     }
+}
 
+impl<DB: Backend> Tx<DB> {
     /// The same UUID (version 8) for every attempt of this scope, operation and key, for a `UNIQUE`
     /// column of your own table: it still prevents the duplicate when the key's record is long gone. A
     /// request without a key (`key = "optional"`) gets a random one.
@@ -155,6 +172,40 @@ impl<DB: Backend> Tx<DB> {
         }
         self.savepoints -= 1;
         outcome
+    }
+
+    /// The trace of the request that the transaction serves.
+    pub(crate) fn belong_to(&mut self, trace: Option<TraceContext>) {
+        self.trace = trace;
+    }
+
+    /// The trace of a message that is staged now.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        match &self.shared.settings.trace {
+            Some(TraceHook(hook)) => hook(),
+            None => self.trace.clone(),
+        }
+    }
+
+    /// How large a message may be, in bytes.
+    pub(crate) fn max_message(&self) -> usize {
+        self.shared.settings.max_message
+    }
+
+    /// Stages a message.
+    pub(crate) async fn stage(&mut self, message: &Staged<'_>) -> sqlx::Result<()> {
+        let notify = self.shared.settings.notify;
+        // Counted before it is known: whoever is woken for nothing finds nothing.
+        self.staged += 1;
+        DB::stage(&mut self.connection, message, notify).await
+    }
+
+    /// Wakes the relays of this process, where something was staged.
+    fn committed(&mut self) {
+        if self.staged > 0 {
+            telemetry::outbox::staged(self.staged);
+            self.shared.staged.send_replace(());
+        }
     }
 
     pub(crate) fn parts(&mut self) -> (&mut DB::Connection, &mut DB::Session) {
@@ -200,12 +251,15 @@ impl<DB: Backend> Tx<DB> {
         if committed.is_err() {
             self.connection.close_on_drop();
         }
+        // After an error it may have been committed all the same.
+        self.committed();
         committed
     }
 
-    /// Gives the connection back: its transaction is over, or will be with the next message.
+    /// Gives the connection back: its transaction is committed.
     pub(crate) fn release(mut self) {
         self.open = false;
+        self.committed();
     }
 
     /// The connection is closed at the transaction's end: a handler that drops prepared statements leaves one behind on

@@ -12,6 +12,7 @@ use crate::atomic::{
 use crate::backend::{self, Backend, Fault, TransactionState};
 use crate::guard::Watch;
 use crate::idempotency::StoreError;
+use crate::outbox::TraceContext;
 use crate::problem::{Code, Problem};
 use crate::settle::Fate;
 use crate::telemetry::Signal;
@@ -28,7 +29,8 @@ pub(crate) async fn answer<DB: Backend>(
             Ok(ready) => ready,
             Err(rejection) => return (rejection, Signal::Refused),
         };
-        match once(ticket, ready).await {
+        let trace = TraceContext::of(&buffered.parts.headers);
+        match once(ticket, ready, trace).await {
             Ok(Some(response)) => return (response, Signal::Unprotected),
             Ok(None) => tokio::time::sleep(jitter(POLL.0 * run_number)).await,
             Err(error) => {
@@ -44,10 +46,12 @@ pub(crate) async fn answer<DB: Backend>(
 async fn once<DB: Backend>(
     ticket: &Ticket<DB>,
     ready: Ready<DB>,
+    trace: Option<TraceContext>,
 ) -> Result<Option<Response>, StoreError> {
     let operation_id = uuid::Builder::from_random_bytes(new_owner()).into_uuid();
     let limit = Instant::now() + ticket.idempotency.shared.settings.store_timeout;
     let mut tx = ticket.idempotency.begin(operation_id, limit).await?;
+    tx.belong_to(trace);
     let (connection, session) = tx.parts();
     let identified = timeout_at(limit, DB::identify(connection, session)).await;
     if let Err(error) = identified.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {

@@ -15,6 +15,7 @@ use crate::scope::{RecordId, ScopeKey};
 #[cfg(feature = "mysql")]
 mod mysql;
 pub(crate) mod operations;
+pub(crate) mod outbox;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
@@ -23,6 +24,7 @@ mod types;
 
 pub(crate) use operations::OperationStore;
 use operations::{Fence, Written};
+pub(crate) use outbox::OutboxStore;
 use types::fingerprint;
 pub(crate) use types::millis;
 pub(crate) use types::{
@@ -32,7 +34,7 @@ pub(crate) use types::{
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
-pub trait Backend: Database + OperationStore + sealed::Sealed {
+pub trait Backend: Database + OperationStore + OutboxStore + sealed::Sealed {
     /// Whether one writer at a time is all the engine allows (SQLite).
     const SINGLE_WRITER: bool;
 

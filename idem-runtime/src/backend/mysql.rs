@@ -76,6 +76,7 @@ mod claim;
 mod errors;
 mod migrations;
 mod operations;
+mod outbox;
 mod retention;
 
 const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys WHERE id = ?");
@@ -247,6 +248,7 @@ impl Backend for MySql {
     const MIGRATIONS: &'static [&'static str] = &[
         include_str!("mysql/0001_keys.sql"),
         include_str!("mysql/0002_operations.sql"),
+        include_str!("mysql/0003_outbox.sql"),
     ];
 
     async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i64> {

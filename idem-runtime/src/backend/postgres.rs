@@ -19,6 +19,7 @@ use crate::scope::{RecordId, ScopeKey};
 mod fused;
 mod migrations;
 mod operations;
+mod outbox;
 mod retention;
 mod rows;
 mod transaction;
@@ -398,6 +399,7 @@ impl Backend for Postgres {
     const MIGRATIONS: &'static [&'static str] = &[
         include_str!("postgres/0001_keys.sql"),
         include_str!("postgres/0002_operations.sql"),
+        include_str!("postgres/0003_outbox.sql"),
     ];
 
     async fn migrate(connection: &mut PgConnection) -> sqlx::Result<i64> {

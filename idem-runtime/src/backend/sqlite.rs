@@ -29,6 +29,7 @@ macro_rules! now {
 
 mod migrations;
 mod operations;
+mod outbox;
 mod retention;
 
 macro_rules! look {
@@ -245,6 +246,7 @@ impl Backend for Sqlite {
     const MIGRATIONS: &'static [&'static str] = &[
         include_str!("sqlite/0001_keys.sql"),
         include_str!("sqlite/0002_operations.sql"),
+        include_str!("sqlite/0003_outbox.sql"),
     ];
 
     async fn migrate(connection: &mut SqliteConnection) -> sqlx::Result<i64> {

@@ -9,6 +9,7 @@ use super::{Idempotency, Settings, StartupError};
 use crate::backend::{Backend, Isolation, RoundTrips};
 use crate::cipher::PayloadCipher;
 use crate::operation::{Errors, Expired, InFlight};
+use crate::outbox::{TraceContext, TraceHook};
 use crate::problem::{ProblemStyle, UriReference};
 use crate::response::HeaderPolicy;
 
@@ -34,6 +35,9 @@ use crate::response::HeaderPolicy;
 /// | [`max_attempts`](Self::max_attempts) | 30 |
 /// | [`retry_pause`](Self::retry_pause) | 1 second |
 /// | [`round_trips`](Self::round_trips) | as few as possible |
+/// | [`max_message`](Self::max_message) | 1 MiB |
+/// | [`notify`](Self::notify) | yes |
+/// | [`trace_context`](Self::trace_context) | the request's |
 #[derive(Debug)]
 pub struct IdempotencyBuilder<DB: Backend> {
     pool: Pool<DB>,
@@ -80,6 +84,12 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         max_body: usize,
         /// The largest answer that is stored, in bytes.
         max_response: usize,
+        /// The largest message of the [outbox](crate::Tx::outbox), its headers included, in bytes.
+        max_message: usize,
+        /// Whether a commit with staged messages notifies the relays of other processes (PostgreSQL). Its transactions
+        /// take a lock of the whole database when they commit; switched off, those relays find messages by polling. One
+        /// process's own relays are woken all the same.
+        notify: bool,
         /// How many attempts may run in this process; more are answered 503.
         max_in_flight: usize,
         /// How many duplicates may wait in this process; more are answered 503.
@@ -138,6 +148,17 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         self
     }
 
+    /// Where staged messages take their trace from, in place of the request: the span that is active, from a tracer. Asked
+    /// when a message is staged; `None` is no trace.
+    #[must_use]
+    pub fn trace_context(
+        mut self,
+        current: impl Fn() -> Option<TraceContext> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.trace = Some(TraceHook(Arc::new(current)));
+        self
+    }
+
     /// Where a client learns of an operation: `base`, a `/` and the operation's id are sent as `Link: <..>; rel="status"` with the
     /// answers that say that its outcome is unknown, or that it is not ended. Serve it with
     /// [`Idempotency::status`](Idempotency::status).
@@ -168,6 +189,8 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
             Some("`max_attempts` must be at least 1")
         } else if settings.max_in_flight == 0 {
             Some("`max_in_flight` must be at least 1: with 0 every request is refused")
+        } else if settings.max_message == 0 {
+            Some("`max_message` must be at least 1: with 0 nothing could be staged")
         } else {
             None
         };

@@ -7,6 +7,7 @@ use crate::backend::{Isolation, RoundTrips};
 use crate::cipher::PayloadCipher;
 use crate::faults::{self, Plant};
 use crate::operation::{Errors, Expired, InFlight, Spec};
+use crate::outbox::TraceHook;
 use crate::problem::{ProblemStyle, UriReference};
 use crate::response::HeaderPolicy;
 
@@ -39,6 +40,11 @@ pub(crate) struct Settings {
     pub(crate) retry_pause: Duration,
     pub(super) max_in_flight: usize,
     pub(super) max_waiting: usize,
+    /// The largest message, in bytes.
+    pub(crate) max_message: usize,
+    /// Whether staged messages are told of by the database.
+    pub(crate) notify: bool,
+    pub(crate) trace: Option<TraceHook>,
 }
 
 impl Default for Settings {
@@ -68,6 +74,9 @@ impl Default for Settings {
             retry_pause: Duration::from_secs(1),
             max_in_flight: 1024,
             max_waiting: 4096,
+            max_message: 1024 * 1024,
+            notify: true,
+            trace: None,
         }
     }
 }

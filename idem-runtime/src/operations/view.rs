@@ -301,7 +301,7 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    pub(super) fn of(row: AuditRow) -> Self {
+    pub(crate) fn of(row: AuditRow) -> Self {
         Self {
             at: row.at,
             actor: row.actor,

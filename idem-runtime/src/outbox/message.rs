@@ -1,9 +1,11 @@
 //! A message between its staging and its publication.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 /// What identifies a message: drawn when it is staged, and the same at every delivery. Consumers tell a redelivery by it.
@@ -13,7 +15,6 @@ use uuid::Uuid;
 pub struct MessageId(Uuid);
 
 impl MessageId {
-    #[allow(dead_code)]
     pub(crate) fn from_uuid(id: Uuid) -> Self {
         Self(id)
     }
@@ -22,6 +23,25 @@ impl MessageId {
     #[must_use]
     pub fn as_uuid(&self) -> &Uuid {
         &self.0
+    }
+}
+
+impl Serialize for MessageId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Not a UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a message's id is a UUID, as it is listed")]
+pub struct NotAMessageId;
+
+impl FromStr for MessageId {
+    type Err = NotAMessageId;
+
+    fn from_str(text: &str) -> Result<Self, NotAMessageId> {
+        Uuid::try_parse(text).map(Self).map_err(|_| NotAMessageId)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::time::Duration;
+use std::sync::Arc;
 
 use super::OutboxMessage;
 
@@ -43,6 +44,13 @@ pub trait Publisher: Send + Sync + 'static {
         &self,
         message: &OutboxMessage,
     ) -> impl Future<Output = Result<(), PublishError>> + Send;
+}
+
+/// One that several relays share.
+impl<P: Publisher> Publisher for Arc<P> {
+    async fn publish(&self, message: &OutboxMessage) -> Result<(), PublishError> {
+        P::publish(self, message).await
+    }
 }
 
 /// Why a message is not known to be published.

@@ -24,6 +24,7 @@ use crate::guard::{self, Watch};
 use crate::idempotency::{Idempotency, Rules, StoreError};
 use crate::operation::{Errors, Spec};
 use crate::operations::OperationId;
+use crate::outbox::TraceContext;
 use crate::problem::{Code, Problem};
 use crate::response::CapturedResponse;
 use crate::settle::Fate;
@@ -51,6 +52,8 @@ pub(crate) struct Attempt<DB: Backend> {
     pub(crate) tries: i32,
     /// Whether `replay_with` rebuilds the answer, so that only its status is stored.
     pub(crate) rebuilds: bool,
+    /// Of the request, if there still is one.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// Where an attempt led.
@@ -127,6 +130,7 @@ impl<DB: Backend> Attempt<DB> {
             inside: false,
             late: None,
             clock: self.clock,
+            trace: self.trace.clone(),
             progress: progress.clone(),
             stop: stop.clone(),
         });

@@ -18,6 +18,7 @@ use crate::faults;
 use crate::guard;
 use crate::idempotency::{Idempotency, StoreError};
 use crate::operations::OperationId;
+use crate::outbox::TraceContext;
 use crate::problem::Code;
 use crate::scope::RecordId;
 use crate::telemetry;
@@ -110,6 +111,8 @@ pub(crate) struct Core<DB: Backend> {
     /// happened all the same.
     pub(crate) late: Option<&'static str>,
     pub(crate) clock: Clock,
+    /// Of the request, for the messages that steps stage.
+    pub(crate) trace: Option<TraceContext>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) stop: Stop,
 }
@@ -264,7 +267,8 @@ impl<DB: Backend> Core<DB> {
         faults::point("step.begin");
         let begun = self.idempotency.begin_step(self.operation_id, limit);
         match guard::unwatched(begun).await {
-            Ok(tx) => {
+            Ok(mut tx) => {
+                tx.belong_to(self.trace.clone());
                 self.progress.open.store(true, Ordering::SeqCst);
                 tx
             }

@@ -393,6 +393,7 @@ where
         clock: Clock::new(row.now),
         tries: row.tries,
         rebuilds: O::REBUILD.is_some(),
+        trace: None,
         idempotency,
     };
     let most = attempt.idempotency.shared.settings.max_attempts;

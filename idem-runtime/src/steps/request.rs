@@ -17,6 +17,7 @@ use crate::faults;
 use crate::idempotency::StoreError;
 use crate::operation::InFlight;
 use crate::options;
+use crate::outbox::TraceContext;
 use crate::problem::{Code, Problem};
 use crate::telemetry::Signal;
 use crate::tx::Handle;
@@ -104,6 +105,7 @@ async fn operate<DB: Backend, E: 'static>(
         clock,
         tries: 1,
         rebuilds: request.ticket.rebuild.is_some(),
+        trace: TraceContext::of(&request.buffered.parts.headers),
     };
     let buffered = request.buffered.clone();
     let mut first = Some(ready);

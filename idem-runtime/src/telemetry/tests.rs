@@ -133,6 +133,8 @@ mod with_metrics {
 
     use super::*;
     use crate::backend::operations::Unresolved;
+    use crate::backend::outbox::MessageCounts;
+    use crate::outbox::{MessageId, OutboxMessage};
 
     /// Keeps what was measured, as lines.
     #[derive(Clone, Default)]
@@ -239,8 +241,69 @@ mod with_metrics {
                 "idempotency_operations_unresolved Some(Count)",
                 "idempotency_operations_due Some(Count)",
                 "idempotency_operations_oldest_seconds Some(Seconds)",
+                "idempotency_outbox_staged_total Some(Count)",
+                "idempotency_outbox_published_total Some(Count)",
+                "idempotency_outbox_messages Some(Count)",
+                "idempotency_outbox_oldest_seconds Some(Seconds)",
             ]
         );
+    }
+
+    #[test]
+    fn what_happens_to_messages_is_counted() {
+        let lines = measured(|| {
+            outbox::staged(3);
+            outbox::delivered();
+            outbox::failed(&message(), "full", Some(Duration::from_secs(1)));
+            outbox::failed(&message(), "full", None);
+        });
+        let published =
+            |outcome| format!("idempotency_outbox_published_total{{outcome={outcome}}} +1");
+        assert_eq!(
+            lines,
+            [
+                "idempotency_outbox_staged_total{} +3".to_owned(),
+                published("delivered"),
+                published("failed"),
+                published("dead"),
+            ]
+        );
+    }
+
+    #[test]
+    fn messages_are_measured_in_counts_and_seconds() {
+        let counted = MessageCounts {
+            pending: 5,
+            delayed: 4,
+            failed: 3,
+            delivered: 2,
+            dead: 1,
+            oldest: 90_500,
+        };
+        assert_eq!(
+            measured(|| outbox::counted(&counted)),
+            [
+                "idempotency_outbox_messages{state=pending} =5",
+                "idempotency_outbox_messages{state=delayed} =4",
+                "idempotency_outbox_messages{state=failed} =3",
+                "idempotency_outbox_messages{state=delivered} =2",
+                "idempotency_outbox_messages{state=dead} =1",
+                "idempotency_outbox_oldest_seconds{} =90",
+            ]
+        );
+    }
+
+    fn message() -> OutboxMessage {
+        OutboxMessage {
+            id: MessageId::from_uuid(uuid::Uuid::nil()),
+            topic: "orders.placed".to_owned(),
+            ordering_key: None,
+            content_type: String::new(),
+            payload: bytes::Bytes::new(),
+            headers: Vec::new(),
+            staged_at: std::time::SystemTime::UNIX_EPOCH,
+            attempt: 1,
+        }
     }
 
     #[test]

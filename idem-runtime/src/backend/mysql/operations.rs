@@ -20,6 +20,7 @@ use crate::scope::{RecordId, ScopeKey};
 mod start;
 mod statements;
 
+pub(super) use statements::NOTE;
 use statements::*;
 
 impl OperationStore for MySql {

@@ -17,6 +17,7 @@ use crate::scope::{RecordId, ScopeKey};
 
 mod statements;
 
+pub(super) use statements::NOTE;
 use statements::*;
 
 type Query<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;

@@ -5,12 +5,14 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use idem_runtime::operations::{OperationId, OperationState, Seen};
+use idem_runtime::outbox::{MessageId, MessageState};
 use idem_runtime::scope::ScopeKey;
 use serde_json::Value;
 
 use crate::time;
 
-/// Shows the operations of a database that are not resolved, and records decisions about them.
+/// Shows the operations of a database that are not resolved and the messages of its outbox, and records decisions about
+/// them.
 ///
 /// Looking changes nothing. A decision is recorded with who made it and why; the application's recovery worker then goes on with
 /// the operation, and nothing is run here.
@@ -55,6 +57,9 @@ pub(crate) enum Command {
         #[command(flatten)]
         signed: Signed,
     },
+    /// Shows messages of the outbox, and handles those that could not be published.
+    #[command(subcommand)]
+    Outbox(Outbox),
     /// Deletes the completed records of one owner: a retry that comes later runs its handler again.
     Erase {
         /// As it is stored: `s5:alice` is the text `alice` of 5 bytes, `i42` the number 42.
@@ -99,6 +104,76 @@ impl From<State> for OperationState {
         match state {
             State::Started => Self::Started,
             State::Unknown => Self::Unknown,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Outbox {
+    /// Lists messages, in the order of their staging.
+    List(Messages),
+    /// Shows one message: its payload, its headers, and what operators did with it.
+    Show {
+        /// As `outbox list` prints it.
+        #[arg(value_name = "ID")]
+        id: MessageId,
+    },
+    /// Has a message published at once: a dead letter, one that failed, or a delayed one.
+    Requeue {
+        /// As `outbox list` prints it.
+        #[arg(value_name = "ID")]
+        id: MessageId,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Deletes a message that is not delivered.
+    Drop {
+        /// As `outbox list` prints it.
+        #[arg(value_name = "ID")]
+        id: MessageId,
+        #[command(flatten)]
+        signed: Signed,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Messages {
+    /// Only those in this state.
+    #[arg(long)]
+    pub(crate) state: Option<Standing>,
+    /// Only those of this topic.
+    #[arg(long)]
+    pub(crate) topic: Option<String>,
+    /// Only those of this ordering key.
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Standing {
+    /// A relay publishes it as soon as it comes to it.
+    Pending,
+    /// It waits for its time.
+    Delayed,
+    /// It is tried again; messages of its key wait for it.
+    Failed,
+    /// It is published, and kept.
+    Delivered,
+    /// It is not tried again, until somebody requeues it.
+    Dead,
+}
+
+impl From<Standing> for MessageState {
+    fn from(standing: Standing) -> Self {
+        match standing {
+            Standing::Pending => Self::Pending,
+            Standing::Delayed => Self::Delayed,
+            Standing::Failed => Self::Failed,
+            Standing::Delivered => Self::Delivered,
+            Standing::Dead => Self::Dead,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod outbox;
 mod people;
 
 use idem_runtime::operations::{AuditEntry, Decision, List, OperationId, OperationsError, Seen};
@@ -54,6 +55,7 @@ pub(crate) async fn run<DB: Backend>(
             recorded(seen, "resume", &signed, output);
             Ok(())
         }
+        Command::Outbox(command) => outbox::run(idempotency, command, output).await,
         Command::Erase { scope } => erase(idempotency, &scope, output).await,
         Command::Sweep => sweep(idempotency, output).await,
         Command::Schema => {

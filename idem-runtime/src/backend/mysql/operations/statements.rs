@@ -119,7 +119,7 @@ pub(super) const DECIDE: &str = concat!(
         recorded_at = IF(?, t.now, recorded_at), due_at = t.now WHERE id = ? AND attempt = ?"
 );
 
-pub(super) const NOTE: &str = concat!(
+pub(in crate::backend) const NOTE: &str = concat!(
     "INSERT INTO idem_audit (actor, action, reason, detail, id, at) VALUES (?, ?, ?, ?, ?, ",
     now!(),
     ")"

@@ -128,7 +128,7 @@ pub(super) const DECIDE: &str = concat!(
     " AS now) t WHERE id = ?1 AND attempt = ?2"
 );
 
-pub(super) const NOTE: &str = concat!(
+pub(in crate::backend) const NOTE: &str = concat!(
     "INSERT INTO idem_audit (id, actor, action, reason, detail, at) VALUES (?1, ?2, ?3, ?4, ?5, ",
     now!(),
     ")"

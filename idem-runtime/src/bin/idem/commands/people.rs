@@ -156,7 +156,7 @@ pub(super) fn ended(id: OperationId, audit: &[AuditEntry]) -> String {
     format!("{}\ndecisions\n{}", pairs("", lines), decisions(now, audit))
 }
 
-fn decisions(now: i64, audit: &[AuditEntry]) -> String {
+pub(super) fn decisions(now: i64, audit: &[AuditEntry]) -> String {
     let mut rows = Vec::new();
     for entry in audit {
         let detail = entry.detail.as_ref().map(ToString::to_string);
@@ -171,7 +171,7 @@ fn decisions(now: i64, audit: &[AuditEntry]) -> String {
     aligned(&rows)
 }
 
-fn pairs(indent: &str, lines: Vec<(&'static str, String)>) -> String {
+pub(super) fn pairs(indent: &str, lines: Vec<(&'static str, String)>) -> String {
     let rows: Vec<_> = lines
         .into_iter()
         .map(|(name, value)| vec![format!("{indent}{name}"), value])

@@ -1,0 +1,117 @@
+//! Where a relay begins to read.
+//!
+//! Rows that are deleted stay in an index until a vacuum may take them, which it may not while an old snapshot is open: who
+//! always reads from the first position passes them all again for each batch. So a relay remembers a position up to which
+//! nothing is left, and reads from there.
+//!
+//! That is not the last position that it saw: positions are drawn before transactions commit, and a lower one may appear
+//! later. It is one that was seen when no transaction was still running that had begun by then. Where the database does not
+//! tell of its transactions, the floor stays at the bottom; and once a minute everything is read from the bottom all the same.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backend::outbox::Horizon;
+
+/// How often all is read.
+const WHOLE: Duration = Duration::from_secs(60);
+/// How many positions may wait until they are believed.
+const CANDIDATES: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct Floor {
+    position: i64,
+    /// Positions up to which nothing was left to see, and the first transaction that had not begun then.
+    candidates: VecDeque<(i64, i64)>,
+    whole_at: Instant,
+}
+
+impl Floor {
+    pub(super) fn new() -> Self {
+        Self {
+            position: 0,
+            candidates: VecDeque::new(),
+            whole_at: Instant::now() + WHOLE,
+        }
+    }
+
+    /// There may be anything below: other lanes were taken.
+    pub(super) fn reset(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Where to read from now.
+    pub(super) fn position(&mut self, now: Instant) -> i64 {
+        if now >= self.whole_at {
+            self.reset();
+        }
+        self.position
+    }
+
+    /// What the database said of its transactions when a batch was read.
+    pub(super) fn look(&mut self, horizon: Horizon) {
+        while let Some((position, next)) = self.candidates.front() {
+            if *next > horizon.oldest {
+                break;
+            }
+            self.position = self.position.max(*position);
+            self.candidates.pop_front();
+        }
+    }
+
+    /// All messages up to a position that could be seen are settled.
+    pub(super) fn settled(&mut self, position: i64, seen: Horizon) {
+        if self.candidates.len() == CANDIDATES {
+            // The newest says more once it is believed; the oldest is believed first.
+            self.candidates.pop_back();
+        }
+        self.candidates.push_back((position, seen.next));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn horizon(oldest: i64, next: i64) -> Horizon {
+        Horizon {
+            oldest,
+            next,
+            blocked: false,
+        }
+    }
+
+    #[test]
+    fn a_position_is_believed_once_what_ran_when_it_was_seen_has_ended() {
+        let mut floor = Floor::new();
+        // Transaction 5 runs, and may have drawn a lower position.
+        floor.settled(100, horizon(5, 9));
+        floor.look(horizon(5, 12));
+        assert_eq!(floor.position(Instant::now()), 0);
+        // 8 had begun, too.
+        floor.look(horizon(8, 12));
+        assert_eq!(floor.position(Instant::now()), 0);
+        floor.look(horizon(9, 12));
+        assert_eq!(floor.position(Instant::now()), 100);
+    }
+
+    #[test]
+    fn other_lanes_are_read_from_the_bottom() {
+        let mut floor = Floor::new();
+        floor.settled(100, horizon(9, 9));
+        floor.reset();
+        floor.look(horizon(10, 10));
+        assert_eq!(floor.position(Instant::now()), 0);
+    }
+
+    #[test]
+    fn once_a_minute_all_is_read() {
+        let mut floor = Floor::new();
+        floor.settled(100, horizon(9, 9));
+        floor.look(horizon(9, 9));
+        assert_eq!(floor.position(Instant::now()), 100);
+        assert_eq!(floor.position(Instant::now() + WHOLE), 0);
+    }
+}

@@ -1,0 +1,371 @@
+//! The relay on PostgreSQL, against the loop that one writes by hand: `SELECT .. FOR UPDATE SKIP LOCKED`, publish, `DELETE`.
+//!
+//! `IDEM_POSTGRES_URL=postgres://… cargo bench -p idem-tests --no-default-features --bench outbox`
+//!
+//! Both have the same publisher, the same batch size and the same messages. The loop by hand publishes a whole batch at once,
+//! and so keeps no order; the relay keeps that of each key. The contenders take turns, in rounds of one run.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRef, Path};
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use idem_runtime::outbox::{OutboxMessage, PublishError, Publisher};
+use idem_runtime::{Idempotency, Tx, idempotent};
+use idem_tests::servers::{Backend, TestDatabase};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, PgPool, Postgres, Row};
+use tokio::sync::oneshot;
+use tower::ServiceExt;
+
+const ROUNDS: usize = 5;
+const MESSAGES: u64 = 20_000;
+const BATCH: u32 = 100;
+const CONFIRM: Duration = Duration::from_micros(200);
+
+const BY_HAND: &str = "CREATE TABLE by_hand (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, \
+    topic text NOT NULL, ordering_key text, payload bytea NOT NULL, \
+    created_at timestamptz NOT NULL DEFAULT now())";
+
+/// Confirms at once, or so long after it was given a message. A timer of tokio's has whole milliseconds; a thread has not.
+#[derive(Clone)]
+struct Broker {
+    confirmed: Arc<AtomicU64>,
+    thread: Option<mpsc::Sender<(Instant, oneshot::Sender<()>)>>,
+}
+
+impl Broker {
+    fn new(latency: Duration) -> Self {
+        let thread = (!latency.is_zero()).then(|| {
+            let (sender, receiver) = mpsc::channel::<(Instant, oneshot::Sender<()>)>();
+            std::thread::spawn(move || {
+                while let Ok((came, confirm)) = receiver.recv() {
+                    std::thread::sleep((came + latency).saturating_duration_since(Instant::now()));
+                    let _ = confirm.send(());
+                }
+            });
+            sender
+        });
+        Self {
+            confirmed: Arc::default(),
+            thread,
+        }
+    }
+
+    async fn send(&self) {
+        if let Some(thread) = &self.thread {
+            let (sender, receiver) = oneshot::channel();
+            let _ = thread.send((Instant::now(), sender));
+            let _ = receiver.await;
+        }
+        self.confirmed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn confirmed(&self) -> u64 {
+        self.confirmed.load(Ordering::Relaxed)
+    }
+}
+
+impl Publisher for Broker {
+    async fn publish(&self, _: &OutboxMessage) -> Result<(), PublishError> {
+        self.send().await;
+        Ok(())
+    }
+}
+
+/// Messages as the outbox has them: a thousand keys, two hundred bytes each.
+async fn fill(pool: &PgPool, messages: u64, state: i16) {
+    let sql = format!(
+        "INSERT INTO idem_outbox (id, topic, ordering_key, lane, content_type, payload, staged_at, state, state_at) \
+         SELECT decode(md5(random()::text || n), 'hex'), 'orders.placed', 'order-' || n % 1000, n % 1000 % 64, \
+                'application/json', convert_to(repeat('x', 200), 'UTF8'), now(), {state}, now() \
+           FROM generate_series(1, {messages}) n"
+    );
+    pool.execute(AssertSqlSafe(sql)).await.unwrap();
+}
+
+async fn fill_by_hand(pool: &PgPool, messages: u64) {
+    let sql = format!(
+        "INSERT INTO by_hand (topic, ordering_key, payload) \
+         SELECT 'orders.placed', 'order-' || n % 1000, convert_to(repeat('x', 200), 'UTF8') \
+           FROM generate_series(1, {messages}) n"
+    );
+    pool.execute(AssertSqlSafe(sql)).await.unwrap();
+}
+
+/// One batch of the loop by hand. How many messages there were.
+async fn by_hand(pool: &PgPool, broker: &Broker) -> usize {
+    let mut tx = pool.begin().await.unwrap();
+    let rows = sqlx::query(
+        "SELECT id, topic, ordering_key, payload FROM by_hand \
+          ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED",
+    )
+    .bind(i64::from(BATCH))
+    .fetch_all(&mut *tx)
+    .await
+    .unwrap();
+    join_all(rows.iter().map(async |row| {
+        let topic: &str = row.try_get("topic").unwrap();
+        let payload: &[u8] = row.try_get("payload").unwrap();
+        std::hint::black_box((topic, Bytes::copy_from_slice(payload)));
+        broker.send().await;
+    }))
+    .await;
+    let ids: Vec<i64> = rows.iter().map(|row| row.try_get("id").unwrap()).collect();
+    sqlx::query("DELETE FROM by_hand WHERE id = ANY($1)")
+        .bind(&ids)
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    ids.len()
+}
+
+fn per_second(messages: u64, elapsed: Duration) -> f64 {
+    messages as f64 / elapsed.as_secs_f64()
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+async fn race(idempotency: &Idempotency<Postgres>, latency: Duration) {
+    let pool = idempotency.pool();
+    let (mut ratios, mut relays, mut hands) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        fill(pool, MESSAGES, 0).await;
+        fill_by_hand(pool, MESSAGES).await;
+        pool.execute("VACUUM ANALYZE idem_outbox; VACUUM ANALYZE by_hand")
+            .await
+            .unwrap();
+        let broker = Broker::new(latency);
+        let begun = Instant::now();
+        let relay = idempotency.relay().publisher(broker.clone()).batch(BATCH);
+        let relayed = relay.run_once().await.unwrap();
+        assert_eq!(relayed.delivered, MESSAGES);
+        let relay = per_second(MESSAGES, begun.elapsed());
+        let begun = Instant::now();
+        while by_hand(pool, &broker).await > 0 {}
+        let hand = per_second(MESSAGES, begun.elapsed());
+        if round > 0 {
+            ratios.push(relay / hand);
+            relays.push(relay);
+            hands.push(hand);
+        }
+    }
+    println!(
+        "confirmed after {:>4} µs: relay {:>6.0}/s, by hand {:>6.0}/s, ratio {:.2}",
+        latency.as_micros(),
+        median(&mut relays),
+        median(&mut hands),
+        median(&mut ratios),
+    );
+}
+
+/// The rate of each of so many seconds.
+async fn rates(broker: &Broker, seconds: usize) -> Vec<f64> {
+    let mut rates = Vec::new();
+    for _ in 0..seconds {
+        let (had, begun) = (broker.confirmed(), Instant::now());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        rates.push(per_second(broker.confirmed() - had, begun.elapsed()));
+    }
+    rates
+}
+
+async fn snapshot(database: &TestDatabase) -> PgConnection {
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    connection
+        .execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM idem_schema")
+        .await
+        .unwrap();
+    connection
+}
+
+/// The rate alone, and at the end of a minute with a million delivered messages and an open snapshot.
+async fn burdened(idempotency: &Idempotency<Postgres>, database: &TestDatabase, keep: Duration) {
+    let pool = idempotency.pool();
+    let relay = |broker: &Broker| {
+        let relay = idempotency.relay().publisher(broker.clone()).batch(BATCH);
+        relay.keep_delivered(keep)
+    };
+    let clear = "TRUNCATE idem_outbox; TRUNCATE by_hand; VACUUM ANALYZE idem_outbox";
+    pool.execute(clear).await.unwrap();
+    fill(pool, 150_000, 0).await;
+    pool.execute("VACUUM ANALYZE idem_outbox").await.unwrap();
+    let broker = Broker::new(CONFIRM);
+    let running = relay(&broker).spawn();
+    let mut alone = rates(&broker, 10).await;
+    running.stop().await;
+    pool.execute(clear).await.unwrap();
+    let kept = if keep.is_zero() { 0 } else { 1_000_000 };
+    fill(pool, kept, 3).await;
+    fill(pool, 900_000, 0).await;
+    pool.execute("VACUUM ANALYZE idem_outbox").await.unwrap();
+    let held = snapshot(database).await;
+    let broker = Broker::new(CONFIRM);
+    let running = relay(&broker).spawn();
+    let all = rates(&broker, 60).await;
+    running.stop().await;
+    held.close().await.unwrap();
+    let (alone, mut first, mut last) = (median(&mut alone), all[..10].to_vec(), all[50..].to_vec());
+    let (first, last) = (median(&mut first), median(&mut last));
+    println!(
+        "{kept} delivered kept, a snapshot open: alone {alone:.0}/s, first ten seconds {first:.0}/s, last {last:.0}/s, ratio {:.2}",
+        last / alone
+    );
+    assert!(
+        broker.confirmed() < 890_000,
+        "it ran dry: {}",
+        broker.confirmed()
+    );
+    pool.execute(clear).await.unwrap();
+}
+
+/// The same of the loop by hand, which deletes.
+async fn burdened_by_hand(pool: &PgPool, database: &TestDatabase) {
+    fill_by_hand(pool, 900_000).await;
+    pool.execute("VACUUM ANALYZE by_hand").await.unwrap();
+    let held = snapshot(database).await;
+    let broker = Broker::new(CONFIRM);
+    let hand = {
+        let (pool, broker) = (pool.clone(), broker.clone());
+        tokio::spawn(async move { while by_hand(&pool, &broker).await > 0 {} })
+    };
+    let all = rates(&broker, 60).await;
+    hand.abort();
+    held.close().await.unwrap();
+    let (mut first, mut last) = (all[..3].to_vec(), all[50..].to_vec());
+    let (first, last) = (median(&mut first), median(&mut last));
+    println!(
+        "by hand, a snapshot open: first three seconds {first:.0}/s, last ten {last:.0}/s, ratio {:.2}",
+        last / first
+    );
+    pool.execute("TRUNCATE by_hand").await.unwrap();
+}
+
+#[derive(Clone)]
+struct App {
+    idempotency: Idempotency<Postgres>,
+}
+
+impl FromRef<App> for Idempotency<Postgres> {
+    fn from_ref(app: &App) -> Self {
+        app.idempotency.clone()
+    }
+}
+
+struct Failed;
+
+impl From<sqlx::Error> for Failed {
+    fn from(_: sqlx::Error) -> Self {
+        Self
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        StatusCode::INTERNAL_SERVER_ERROR.into_response()
+    }
+}
+
+#[idempotent(scope = "account")]
+async fn stage(tx: &mut Tx<Postgres>, Path(account): Path<String>) -> Result<StatusCode, Failed> {
+    tx.outbox()
+        .publish("orders.placed", &account, "placed")
+        .await?;
+    Ok(StatusCode::CREATED)
+}
+
+#[derive(Clone, Default)]
+struct Clock(Arc<Mutex<Option<oneshot::Sender<Instant>>>>);
+
+impl Publisher for Clock {
+    async fn publish(&self, _: &OutboxMessage) -> Result<(), PublishError> {
+        if let Some(sender) = self.0.lock().unwrap().take() {
+            let _ = sender.send(Instant::now());
+        }
+        Ok(())
+    }
+}
+
+/// From the answer, which follows the commit at once, to the publishing.
+async fn latency(
+    what: &str,
+    staging: &Idempotency<Postgres>,
+    relaying: &Idempotency<Postgres>,
+    samples: usize,
+) {
+    let router = Router::new()
+        .route("/{account}", post(stage))
+        .with_state(App {
+            idempotency: staging.clone(),
+        });
+    let clock = Clock::default();
+    let relay = relaying.relay().publisher(clock.clone()).spawn();
+    let mut waits = Vec::new();
+    for sample in 0..samples + 3 {
+        let (sender, receiver) = oneshot::channel();
+        *clock.0.lock().unwrap() = Some(sender);
+        // At any moment of the poll's.
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(20..120))).await;
+        let request = Request::post("/alice")
+            .header("idempotency-key", format!("\"{what} {sample}\""))
+            .body(Body::empty())
+            .unwrap();
+        let answer = router.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::CREATED);
+        let answered = Instant::now();
+        let published = receiver.await.unwrap();
+        if sample >= 3 {
+            waits.push(published.saturating_duration_since(answered).as_secs_f64() * 1000.0);
+        }
+    }
+    relay.stop().await;
+    let middle = median(&mut waits);
+    println!(
+        "{what}: from commit to publishing {middle:.2} ms median, {:.2} ms longest of {samples}",
+        waits[waits.len() - 1]
+    );
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let database = TestDatabase::create(Backend::Postgres).await;
+    let connect = async || {
+        PgPoolOptions::new()
+            .max_connections(8)
+            .connect(database.url())
+            .await
+            .unwrap()
+    };
+    let idempotency = Idempotency::new(connect().await);
+    idempotency.migrate().await.unwrap();
+    idempotency.pool().execute(BY_HAND).await.unwrap();
+    let quiet = Idempotency::builder(connect().await)
+        .notify(false)
+        .build()
+        .unwrap();
+    let other = Idempotency::new(connect().await);
+    latency("in one process", &quiet, &quiet, 100).await;
+    latency("in two, with NOTIFY", &idempotency, &other, 100).await;
+    let deaf = Idempotency::builder(connect().await)
+        .notify(false)
+        .build()
+        .unwrap();
+    latency("in two, polling each 500 ms", &quiet, &deaf, 50).await;
+    race(&idempotency, Duration::ZERO).await;
+    race(&idempotency, CONFIRM).await;
+    burdened(&idempotency, &database, Duration::ZERO).await;
+    burdened(&idempotency, &database, Duration::from_secs(24 * 60 * 60)).await;
+    burdened_by_hand(idempotency.pool(), &database).await;
+}

@@ -1,0 +1,113 @@
+//! The order of a key's messages.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use idem_tests::wait::{PATIENCE, until};
+
+use crate::checker::disorder;
+use crate::office::{Order, Tested, gate};
+use crate::on_each_database;
+use crate::publisher::{Broker, Say};
+use crate::setup::{World, letter, postcard};
+
+on_each_database!(keys_stay_in_order_with_three_relays_and_random_failures);
+
+async fn keys_stay_in_order_with_three_relays_and_random_failures<DB: Tested>() {
+    const KEYS: usize = 12;
+    const EACH: u64 = 20;
+    let world = World::<DB>::new().await;
+    let broker = Broker::slow(Duration::from_millis(1), |_| match fastrand::u32(..100) {
+        0..8 => Say::Fail,
+        8..16 => Say::LoseConfirmation,
+        16..18 => Say::Panic,
+        18 => Say::Unavailable,
+        _ => Say::Confirm,
+    });
+    let worlds = join_all((0..3).map(|_| world.beside())).await;
+    // Some are there before the messages, and one comes and goes meanwhile.
+    let start = |at: usize| {
+        worlds[at]
+            .relay(&broker)
+            .batch(16)
+            .max_attempts(1000)
+            .spawn()
+    };
+    let relays = [start(0), start(1)];
+    let keys = (0..KEYS).map(|key| format!("key-{key}"));
+    let staging = join_all(keys.map(async |key| {
+        for n in 0..EACH {
+            world.stage(vec![letter(&key, n)]).await;
+        }
+    }));
+    let coming_and_going = async {
+        for _ in 0..3 {
+            let third = start(2);
+            let had = broker.has().len();
+            until("some more are published", PATIENCE, async || {
+                broker.has().len() >= had + 20 || world.stored().await == 0
+            })
+            .await;
+            third.stop().await;
+        }
+    };
+    tokio::join!(staging, coming_and_going);
+    until("all are published", PATIENCE * 2, async || {
+        world.stored().await == 0
+    })
+    .await;
+    for relay in relays {
+        relay.stop().await;
+    }
+    assert_eq!(disorder(&broker.received(), KEYS, EACH), None);
+}
+
+/// SQLite has one writer, which nobody overtakes.
+macro_rules! on_servers {
+    ($($case:ident),*) => {
+        mod late_postgres { $crate::on_each_database!(@ sqlx::Postgres; $($case),*); }
+        mod late_mysql { $crate::on_each_database!(@ sqlx::MySql; $($case),*); }
+    };
+}
+
+on_servers!(a_lower_position_that_commits_late_is_published);
+
+async fn a_lower_position_that_commits_late_is_published<DB: Tested>() {
+    let world = World::<DB>::new().await;
+    let broker = Broker::that_confirms();
+    let relay = world.relay(&broker).spawn();
+    let name = format!("late-{}", world.database.url());
+    let late = Order {
+        letters: vec![postcard("late")],
+        gate: Some(name.clone()),
+        ..Order::default()
+    };
+    let staged = async {
+        let staged = gate(&format!("{name}, reached")).acquire_owned().await;
+        staged.expect("gates are not closed").forget();
+        // In a round each, so that the relay has every reason to look only at what follows.
+        for n in 1..=20 {
+            world.stage(vec![postcard("soon")]).await;
+            until("it is published", PATIENCE, async || {
+                broker.has().len() == n
+            })
+            .await;
+        }
+        gate(&name).add_permits(1);
+    };
+    let ((status, body), ()) = tokio::join!(
+        async {
+            let waiting = world.order(&late);
+            waiting.await
+        },
+        staged
+    );
+    assert_eq!(status, 200, "{body}");
+    until(
+        "the late one is published",
+        Duration::from_secs(10),
+        async || broker.has().iter().any(|has| has.topic == "late"),
+    )
+    .await;
+    relay.stop().await;
+}
