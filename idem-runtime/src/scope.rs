@@ -159,6 +159,12 @@ impl RecordId {
         })
     }
 
+    /// The row of a message that a consumer processes.
+    pub(crate) fn of_message(consumer: &str, source: &str, id: &[u8]) -> RecordId {
+        let parts = [consumer.as_bytes(), source.as_bytes(), id];
+        RecordId(digest::tagged("idem/message/1", parts))
+    }
+
     /// A record's name as it was read from a database; `None` unless it is 32 bytes long.
     pub(crate) fn from_slice(bytes: &[u8]) -> Option<RecordId> {
         bytes.try_into().ok().map(RecordId)

@@ -12,6 +12,7 @@ use sqlx::{Database, Pool};
 
 use crate::scope::{RecordId, ScopeKey};
 
+pub(crate) mod inbox;
 #[cfg(feature = "mysql")]
 mod mysql;
 pub(crate) mod operations;
@@ -21,6 +22,7 @@ mod postgres;
 mod sqlite;
 mod types;
 
+pub(crate) use inbox::InboxStore;
 pub(crate) use operations::OperationStore;
 use types::fingerprint;
 pub(crate) use types::millis;
@@ -31,7 +33,7 @@ pub(crate) use types::{
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
-pub trait Backend: Database + OperationStore + sealed::Sealed {
+pub trait Backend: Database + OperationStore + InboxStore + sealed::Sealed {
     /// Whether one writer at a time is all the engine allows (SQLite).
     const SINGLE_WRITER: bool;
 

@@ -74,6 +74,7 @@ macro_rules! columns {
 mod alone;
 mod claim;
 mod errors;
+mod inbox;
 mod migrations;
 mod operations;
 mod retention;
@@ -247,6 +248,7 @@ impl Backend for MySql {
     const MIGRATIONS: &'static [&'static str] = &[
         include_str!("mysql/0001_keys.sql"),
         include_str!("mysql/0002_operations.sql"),
+        include_str!("mysql/0004_inbox.sql"),
     ];
 
     async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i64> {

@@ -16,6 +16,7 @@ use super::{
 use crate::scope::{RecordId, ScopeKey};
 
 mod fused;
+mod inbox;
 mod migrations;
 mod operations;
 mod retention;
@@ -365,6 +366,7 @@ impl Backend for Postgres {
     const MIGRATIONS: &'static [&'static str] = &[
         include_str!("postgres/0001_keys.sql"),
         include_str!("postgres/0002_operations.sql"),
+        include_str!("postgres/0004_inbox.sql"),
     ];
 
     async fn migrate(connection: &mut PgConnection) -> sqlx::Result<i64> {

@@ -27,6 +27,7 @@ macro_rules! now {
     };
 }
 
+mod inbox;
 mod migrations;
 mod operations;
 mod retention;
@@ -245,6 +246,7 @@ impl Backend for Sqlite {
     const MIGRATIONS: &'static [&'static str] = &[
         include_str!("sqlite/0001_keys.sql"),
         include_str!("sqlite/0002_operations.sql"),
+        include_str!("sqlite/0004_inbox.sql"),
     ];
 
     async fn migrate(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
