@@ -8,11 +8,12 @@ pub use std::option::Option::Some;
 pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
 
-pub use crate::bounds::{future, router_state};
+pub use crate::bounds::{future, message, router_state};
 pub use crate::call::{AllParts, Call, Running, Split, run};
 pub use crate::capability::{EffectFree, field, vet};
 pub use crate::inbox::consumer::{
-    Consumer, ConsumerFunctions, ConsumerSpec, MessageIdentity, Registered, Registration,
+    Consumer, ConsumerFunctions, ConsumerSpec, FaultyConsumer, MessageIdentity, Registered,
+    Registration,
 };
 pub use crate::inbox::verdict::verdict;
 pub use crate::operation::{

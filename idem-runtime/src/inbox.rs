@@ -66,7 +66,9 @@ use std::time::Duration;
 
 pub use self::arguments::{FromMessage, MessageArguments, Unreadable};
 use self::attempt::{Attempt, Begun, Body, Ended};
-pub use self::consumer::{Consumer, ConsumerHandler, ConsumerSpec, MessageIdentity};
+pub use self::consumer::{
+    Consumer, ConsumerHandler, ConsumerSpec, ConsumesWith, MessageIdentity,
+};
 pub use self::errors::{IdentityError, InboxError};
 pub(crate) use self::identity::Identity;
 pub use self::message::{Incoming, Message};

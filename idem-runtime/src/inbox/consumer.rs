@@ -142,29 +142,77 @@ impl<C> fmt::Debug for Registered<C> {
     message = "this is no consumer",
     label = "annotate it with `#[consumer(source = \"..\")]`"
 )]
-pub trait ConsumerHandler<C: Consumer>: Clone + Send + Sync + 'static {
+pub trait ConsumerHandler<C>: Clone + Send + Sync + 'static {
     /// Calls your own function, in a transaction of yours: for unit tests. The arguments are those of the function, as a tuple,
     /// without the transaction. There is no row, and no duplicate.
     ///
     /// # Cancel safety
     ///
     /// That of your function.
-    fn invoke<'t>(&self, handle: &'t mut C::Handle, arguments: C::Args) -> BoxFuture<'t, C::Output> {
+    fn invoke<'t>(&self, handle: &'t mut C::Handle, arguments: C::Args) -> BoxFuture<'t, C::Output>
+    where
+        C: Consumer,
+    {
         (C::FUNCTIONS.call)(handle, arguments)
     }
 
     /// What the attribute says of it.
-    fn spec(&self) -> ConsumerSpec {
+    fn spec(&self) -> ConsumerSpec
+    where
+        C: Consumer,
+    {
         C::SPEC
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, C> ConsumerHandler<C> for F
-where
-    F: Fn(Registration) -> Registered<C> + Clone + Send + Sync + 'static,
-    C: Consumer,
+impl<F, C> ConsumerHandler<C> for F where
+    F: Fn(Registration) -> Registered<C> + Clone + Send + Sync + 'static
 {
+}
+
+/// What stands for a consumer that does not compile.
+#[derive(Debug)]
+pub enum FaultyConsumer {}
+
+/// Runs a consumer for one message.
+pub(crate) type Run<DB, S> =
+    fn(Idempotency<DB>, S, Incoming) -> BoxFuture<'static, Outcome>;
+
+/// A consumer whose messages are processed in this database, with arguments that this state holds.
+pub trait ConsumesWith<DB: Backend, S>: sealed::Sealed<DB, S> {}
+
+impl<DB: Backend, S, C: sealed::Sealed<DB, S>> ConsumesWith<DB, S> for C {}
+
+pub(crate) mod sealed {
+    use super::*;
+
+    /// What a worker needs of a consumer.
+    pub trait Sealed<DB: Backend, S>: Sized + 'static {
+        /// `None`: it does not compile.
+        #[doc(hidden)]
+        #[allow(private_interfaces)]
+        const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)>;
+    }
+
+    #[diagnostic::do_not_recommend]
+    #[allow(private_interfaces)]
+    impl<DB, S, C> Sealed<DB, S> for C
+    where
+        DB: Backend,
+        C: Consumer<Handle = Tx<DB>, Args: MessageArguments<S> + Send>,
+        S: Send + Sync + 'static,
+    {
+        const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)> =
+            Some((&C::SPEC, |idempotency, state, message| {
+                Box::pin(consume::<DB, S, C>(idempotency, state, message))
+            }));
+    }
+
+    #[allow(private_interfaces)]
+    impl<DB: Backend, S: 'static> Sealed<DB, S> for FaultyConsumer {
+        const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)> = None;
+    }
 }
 
 /// What became of a message at one consumer.
