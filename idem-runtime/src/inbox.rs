@@ -55,10 +55,13 @@
 mod arguments;
 mod attempt;
 pub(crate) mod consumer;
+mod consumers;
 mod errors;
 mod identity;
 mod message;
+mod source;
 pub(crate) mod verdict;
+mod worker;
 
 use std::error::Error;
 use std::fmt;
@@ -69,9 +72,11 @@ use self::attempt::{Attempt, Begun, Body, Ended};
 pub use self::consumer::{
     Consumer, ConsumerHandler, ConsumerSpec, ConsumesWith, MessageIdentity,
 };
+pub use self::consumers::{Consumers, ConsumersError, ConsumersHandle};
 pub use self::errors::{IdentityError, InboxError};
 pub(crate) use self::identity::Identity;
 pub use self::message::{Incoming, Message};
+pub use self::source::{Delivery, Horizon, Redelivery, Source, SourceError};
 use crate::backend::Backend;
 use crate::idempotency::Idempotency;
 use crate::tx::Tx;
