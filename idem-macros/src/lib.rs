@@ -202,7 +202,7 @@ pub fn repeat_safe(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// let consumers = idempotency
 ///     .consumers(state)
 ///     .register(on_order)
-///     .source("orders", JetStream::new(client, "ORDERS", "ledger"))
+///     .source("orders", JetStream::new(client, "ORDERS", "ledger", "dead.orders"))
 ///     .spawn()
 ///     .await?;
 /// ```

@@ -52,6 +52,8 @@
 //! A row stays for the `ttl`, from the processing. A message that is delivered again later runs again. So the `ttl` must be
 //! at least as long as the broker may deliver a message again, which is checked at the start where the broker says it.
 
+#[cfg(feature = "amqp")]
+pub mod amqp;
 mod arguments;
 mod attempt;
 pub(crate) mod consumer;
@@ -59,6 +61,8 @@ mod consumers;
 mod errors;
 mod identity;
 mod message;
+#[cfg(feature = "nats")]
+pub mod nats;
 mod source;
 pub(crate) mod verdict;
 mod worker;
