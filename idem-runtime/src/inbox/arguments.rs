@@ -15,7 +15,7 @@ pub struct Unreadable(pub String);
     message = "a consumer can't take `{Self}` from a message",
     label = "takes a `{Self}`",
     note = "the message is taken as `Message<T>`, where `T: DeserializeOwned`, or unread as `Incoming`",
-    note = "what the state `{S}` holds is taken as `State<{Self}>`, where `{Self}: FromRef<{S}>`"
+    note = "what the state `{S}` holds is taken as `State<Part>`, where `Part: FromRef<{S}>`"
 )]
 pub trait FromMessage<S>: Sized {
     /// Makes it.

@@ -180,39 +180,30 @@ pub(crate) type Run<DB, S> =
     fn(Idempotency<DB>, S, Incoming) -> BoxFuture<'static, Outcome>;
 
 /// A consumer whose messages are processed in this database, with arguments that this state holds.
-pub trait ConsumesWith<DB: Backend, S>: sealed::Sealed<DB, S> {}
+pub trait ConsumesWith<DB: Backend, S>: Sized + 'static {
+    /// `None`: it does not compile.
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "sealed by it: nobody else can name what runs a consumer")]
+    const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)>;
+}
 
-impl<DB: Backend, S, C: sealed::Sealed<DB, S>> ConsumesWith<DB, S> for C {}
+#[allow(private_interfaces, reason = "see the trait")]
+impl<DB, S, C> ConsumesWith<DB, S> for C
+where
+    DB: Backend,
+    C: Consumer<Handle = Tx<DB>, Args: MessageArguments<S> + Send>,
+    S: Send + Sync + 'static,
+{
+    const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)> =
+        Some((&C::SPEC, |idempotency, state, message| {
+            Box::pin(consume::<DB, S, C>(idempotency, state, message))
+        }));
+}
 
-pub(crate) mod sealed {
-    use super::*;
-
-    /// What a worker needs of a consumer.
-    pub trait Sealed<DB: Backend, S>: Sized + 'static {
-        /// `None`: it does not compile.
-        #[doc(hidden)]
-        #[allow(private_interfaces)]
-        const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)>;
-    }
-
-    #[diagnostic::do_not_recommend]
-    #[allow(private_interfaces)]
-    impl<DB, S, C> Sealed<DB, S> for C
-    where
-        DB: Backend,
-        C: Consumer<Handle = Tx<DB>, Args: MessageArguments<S> + Send>,
-        S: Send + Sync + 'static,
-    {
-        const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)> =
-            Some((&C::SPEC, |idempotency, state, message| {
-                Box::pin(consume::<DB, S, C>(idempotency, state, message))
-            }));
-    }
-
-    #[allow(private_interfaces)]
-    impl<DB: Backend, S: 'static> Sealed<DB, S> for FaultyConsumer {
-        const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)> = None;
-    }
+#[diagnostic::do_not_recommend]
+#[allow(private_interfaces, reason = "see the trait")]
+impl<DB: Backend, S: 'static> ConsumesWith<DB, S> for FaultyConsumer {
+    const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)> = None;
 }
 
 /// What became of a message at one consumer.

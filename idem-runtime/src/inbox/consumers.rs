@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::consumer::sealed::Sealed;
 use super::consumer::{ConsumerHandler, ConsumesWith, Run};
 use super::source::{Horizon, Redelivery, Source, SourceError};
 use super::worker::{AnySource, Registered, Worker};
@@ -59,7 +58,7 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Consumers<DB, S> {
         C: ConsumesWith<DB, S>,
     {
         let Some((spec, run)): Option<(&'static ConsumerSpec, Run<DB, S>)> =
-            <C as Sealed<DB, S>>::RUN
+            <C as ConsumesWith<DB, S>>::RUN
         else {
             return self;
         };

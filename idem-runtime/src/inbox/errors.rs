@@ -44,7 +44,7 @@ pub enum InboxError {
     InFlight,
     /// The database refused, or is out of reach.
     #[error("the inbox can't be reached: {0}")]
-    Database(#[source] sqlx::Error),
+    Database(#[from] sqlx::Error),
     /// The database, or a connection to it, was waited for too long.
     #[error("the inbox waited too long for {0}")]
     StoreTimedOut(&'static str),

@@ -8,11 +8,16 @@ use support::*;
 
 struct NotRead;
 
+#[derive(Deserialize)]
+struct OrderPlaced {
+    item: String,
+}
+
 #[consumer(source = "orders")]
 async fn unread(tx: &mut Tx<Sqlite>, order: Message<NotRead>) {}
 
 #[consumer(source = "orders")]
-async fn of_a_request(tx: &mut Tx<Sqlite>, order: Incoming, account: Account) {}
+async fn of_a_request(tx: &mut Tx<Sqlite>, order: Message<OrderPlaced>, account: Account) {}
 
 #[derive(Clone, EffectFree)]
 struct Rates;

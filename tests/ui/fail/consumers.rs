@@ -35,7 +35,7 @@ async fn no_transaction(order: Message<OrderPlaced>) {}
 
 #[consumer(source = "orders")]
 #[idempotent(scope = "account")]
-async fn both(tx: &mut Tx<Sqlite>, account: Account) {}
+async fn both(tx: &mut Tx<Sqlite>, order: Message<OrderPlaced>) {}
 
 #[consumer(source = "orders")]
 async fn pool(tx: &mut Tx<Sqlite>, order: Message<OrderPlaced>, State(pool): State<SqlitePool>) {}

@@ -1,0 +1,11 @@
+//! The inbox: messages that come again have one effect, on every database and with real brokers.
+#![allow(clippy::unwrap_used)]
+
+mod brokers;
+mod consuming;
+mod fake;
+mod outage;
+mod processing;
+mod setup;
+mod start;
+mod transaction;
