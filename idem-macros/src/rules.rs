@@ -19,7 +19,9 @@ pub(crate) fn operation_name(name: &str) -> Result<(), String> {
 /// The name of a consumer or a source: it goes into rows, logs and dead letters.
 pub(crate) fn consumer_name(argument: &str, example: &str, name: &str) -> Result<(), String> {
     if name.is_empty() {
-        return Err(format!("`{argument}` is empty: write a name, as \"{example}\""));
+        return Err(format!(
+            "`{argument}` is empty: write a name, as \"{example}\""
+        ));
     }
     if name.len() > 255 {
         return Err(format!("`{argument}` is longer than 255 bytes"));
@@ -45,7 +47,10 @@ pub(crate) fn id_field(field: &str) -> Result<String, String> {
         };
     }
     let simple = |name: &str| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
     };
     if field.split('.').all(simple) {
         Ok(format!("/{}", field.replace('.', "/")))

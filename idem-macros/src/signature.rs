@@ -5,8 +5,7 @@ mod lifetimes;
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{
-    Block, FnArg, Item, PatType, Receiver, ReturnType, Signature, Type, TypeImplTrait,
-    visit::Visit,
+    Block, FnArg, Item, PatType, Receiver, ReturnType, Signature, Type, TypeImplTrait, visit::Visit,
 };
 
 use self::lifetimes::Lifetimes;
@@ -65,11 +64,7 @@ pub(crate) fn check_consumer<'a>(
     parameters
 }
 
-fn check_for<'a>(
-    who: &str,
-    handler: &'a Handler,
-    errors: &mut Errors,
-) -> Option<Parameters<'a>> {
+fn check_for<'a>(who: &str, handler: &'a Handler, errors: &mut Errors) -> Option<Parameters<'a>> {
     let mut found = Errors::default();
     qualifiers(&handler.signature, who, &mut found);
     self_type(handler, who, &mut found);

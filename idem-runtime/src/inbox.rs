@@ -73,9 +73,7 @@ use std::time::Duration;
 
 pub use self::arguments::{FromMessage, MessageArguments, Unreadable};
 use self::attempt::{Attempt, Begun, Body, Ended};
-pub use self::consumer::{
-    Consumer, ConsumerHandler, ConsumerSpec, ConsumesWith, MessageIdentity,
-};
+pub use self::consumer::{Consumer, ConsumerHandler, ConsumerSpec, ConsumesWith, MessageIdentity};
 pub use self::consumers::{Consumers, ConsumersError, ConsumersHandle};
 pub use self::errors::{IdentityError, InboxError};
 pub(crate) use self::identity::Identity;
@@ -136,8 +134,9 @@ impl<DB: Backend> Inbox<DB> {
     /// the body writes through its `tx`, commit together. Acknowledge the message when this has returned `Ok`, and not
     /// before; after an error let the broker deliver it again.
     ///
-    /// `consumer` and `source` are stable names, of 255 bytes at most: a message is the same for the same three. The body may run several
-    /// times, after a serialization failure, a deadlock, or a lost commit; what it wrote in a run that did not commit is gone.
+    /// `consumer` and `source` are stable names, of 255 bytes at most: a message is the same for the same three. The body may
+    /// run several times, after a serialization failure, a deadlock, or a lost commit; what it wrote in a run that did not commit
+    /// is gone. So it is cloned for each run, and can't change what it captures.
     ///
     /// # Errors
     ///
@@ -153,10 +152,10 @@ impl<DB: Backend> Inbox<DB> {
         consumer: &str,
         source: &str,
         id: impl AsRef<[u8]>,
-        mut body: F,
+        body: F,
     ) -> Result<Processed<T>, E>
     where
-        F: AsyncFnMut(&mut Tx<DB>) -> Result<T, E>,
+        F: AsyncFnOnce(&mut Tx<DB>) -> Result<T, E> + Clone,
         E: Error + From<InboxError> + 'static,
     {
         let identity =
@@ -168,7 +167,7 @@ impl<DB: Backend> Inbox<DB> {
                 Begun::Duplicate => return Ok(Processed::Duplicate),
                 Begun::Own(value) => return Ok(Processed::Done(value)),
             };
-            let run = async { Body::of(body(&mut tx).await) };
+            let run = async { Body::of(body.clone()(&mut tx).await) };
             let ran = attempt.watched(run).await;
             match attempt.end(tx, ran).await? {
                 Some(Ended::Done(value)) => return Ok(Processed::Done(value)),

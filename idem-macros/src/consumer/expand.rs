@@ -112,9 +112,8 @@ fn checks(model: &Model) -> TokenStream {
     let arguments = model.function.arguments.iter().map(|ty| {
         let place = at(ty.span());
         let alias = alias_at(&model.function, place);
-        let made = state.map(|state| {
-            quote_spanned!(place=> #alias::message().makes::<#ty, #state>();)
-        });
+        let made =
+            state.map(|state| quote_spanned!(place=> #alias::message().makes::<#ty, #state>();));
         quote_spanned!(place=> #alias::vet::<#ty>().takes::<#ty>(); #made)
     });
     quote!(#(#arguments)*)

@@ -36,7 +36,10 @@ impl Model {
         let signature = &handler.signature;
         let mut words = Words::of(handler.to_token_stream());
         words.add(given(arguments.state.as_ref()));
-        let types = parameters.arguments.iter().map(|argument| (*argument.ty).clone());
+        let types = parameters
+            .arguments
+            .iter()
+            .map(|argument| (*argument.ty).clone());
         let function = Function {
             runtime: arguments.runtime.clone()?,
             outer: attributes.outer,

@@ -86,10 +86,22 @@ fn names_and_ids_are_checked() {
         (r#"source = "o", name = "ü""#, "`name` has 'ü' in it"),
         (r#"source = "o", id = """#, "\"\" names no field"),
         (r#"source = "o", id = "a..b""#, "\"a..b\" names no field"),
-        (r#"source = "o", id = "/a~b""#, "\"/a~b\" is no JSON pointer"),
-        (r#"source = "o", ttl = "7""#, "invalid `ttl`: it has no unit"),
-        (r#"source = "o", ttl = "1d", ttl = "2d""#, "`ttl` is given twice"),
-        (r#"source = "o", retries = 3"#, "unknown argument `retries`; there are"),
+        (
+            r#"source = "o", id = "/a~b""#,
+            "\"/a~b\" is no JSON pointer",
+        ),
+        (
+            r#"source = "o", ttl = "7""#,
+            "invalid `ttl`: it has no unit",
+        ),
+        (
+            r#"source = "o", ttl = "1d", ttl = "2d""#,
+            "`ttl` is given twice",
+        ),
+        (
+            r#"source = "o", retries = 3"#,
+            "unknown argument `retries`; there are",
+        ),
     ];
     for (arguments, message) in refused {
         let faults = faults(arguments, PLAIN);
@@ -101,9 +113,18 @@ fn names_and_ids_are_checked() {
 #[test]
 fn a_signature_must_be_a_consumers() {
     let refused = [
-        ("async fn f(order: Message<Order>) {}", "a consumer must take its transaction"),
-        ("async fn f(tx: &mut Tx<Sqlite>) {}", "a consumer must take its message"),
-        ("fn f(tx: &mut Tx<Sqlite>, order: Message<Order>) {}", "a consumer must be an `async fn`"),
+        (
+            "async fn f(order: Message<Order>) {}",
+            "a consumer must take its transaction",
+        ),
+        (
+            "async fn f(tx: &mut Tx<Sqlite>) {}",
+            "a consumer must take its message",
+        ),
+        (
+            "fn f(tx: &mut Tx<Sqlite>, order: Message<Order>) {}",
+            "a consumer must be an `async fn`",
+        ),
         (
             "async fn f(tx: &mut Steps<Sqlite>, order: Message<Order>) {}",
             "a consumer has no recovery points",

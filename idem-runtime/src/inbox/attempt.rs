@@ -195,24 +195,27 @@ impl<DB: Backend, T> Attempt<DB, T> {
         );
         let again = matches!(ran, Ran::Body(Body::Again));
         let finish = if commit {
-            in_task(commits(tx)).await?
+            in_task(commits(tx)).await
         } else {
-            let pool = self.idempotency.clone();
-            in_task(undo(pool, tx, self.entry.clone(), cancel, again)).await?
+            let idempotency = self.idempotency.clone();
+            in_task(undo(idempotency, tx, self.entry.clone(), cancel, again)).await
         };
         let lost = match finish {
             _ if took => Some(InboxError::EffectOutsideTransaction),
-            Finish::Failed(InboxError::TransactionEnded) => Some(InboxError::TransactionEnded),
+            Ok(Finish::Failed(InboxError::TransactionEnded)) => Some(InboxError::TransactionEnded),
             _ => None,
         };
         if let Some(lost) = lost {
             self.keep_unknown(&lost).await;
             return Err(lost);
         }
-        match (finish, ran) {
+        match (finish?, ran) {
             (Finish::Committed, Ran::Body(Body::Done(value))) => Ok(Some(Ended::Done(value))),
             (Finish::Unacknowledged, Ran::Body(Body::Done(value))) => {
                 self.unacknowledged.push((self.entry.owner, value));
+                // The body had its time; the row has its own.
+                let wait = self.idempotency.shared.settings.wait;
+                self.wait_until = Instant::now() + wait.max(COMMIT);
                 self.run_again().await?;
                 Ok(None)
             }

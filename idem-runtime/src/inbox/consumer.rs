@@ -176,14 +176,16 @@ impl<F, C> ConsumerHandler<C> for F where
 pub enum FaultyConsumer {}
 
 /// Runs a consumer for one message.
-pub(crate) type Run<DB, S> =
-    fn(Idempotency<DB>, S, Incoming) -> BoxFuture<'static, Outcome>;
+pub(crate) type Run<DB, S> = fn(Idempotency<DB>, S, Incoming) -> BoxFuture<'static, Outcome>;
 
 /// A consumer whose messages are processed in this database, with arguments that this state holds.
 pub trait ConsumesWith<DB: Backend, S>: Sized + 'static {
     /// `None`: it does not compile.
     #[doc(hidden)]
-    #[allow(private_interfaces, reason = "sealed by it: nobody else can name what runs a consumer")]
+    #[allow(
+        private_interfaces,
+        reason = "sealed by it: nobody else can name what runs a consumer"
+    )]
     const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)>;
 }
 
@@ -213,6 +215,8 @@ pub(crate) enum Outcome {
     Duplicate,
     /// The database is out of reach.
     Outage(String),
+    /// The consumer says that it is. It was not when the consumer began.
+    Interrupted(String),
     /// It may work later.
     Retry(String),
     /// It would fail again.
@@ -274,7 +278,9 @@ where
             Begun::Duplicate => return Ok(Outcome::Duplicate),
             Begun::Own(()) => return Ok(Outcome::Done),
         };
-        let ran = attempt.watched(body::<DB, S, C>(&mut tx, state, message)).await;
+        let ran = attempt
+            .watched(body::<DB, S, C>(&mut tx, state, message))
+            .await;
         match attempt.end(tx, ran).await? {
             Some(Ended::Done(())) => return Ok(Outcome::Done),
             Some(Ended::Failed(outcome)) => return Ok(outcome),
@@ -300,7 +306,7 @@ where
     match (functions.verdict)(answer.await) {
         Verdict::Done => Body::Done(()),
         Verdict::Again => Body::Again,
-        Verdict::Outage(reason) => Body::Failed(Outcome::Outage(reason)),
+        Verdict::Outage(reason) => Body::Failed(Outcome::Interrupted(reason)),
         Verdict::Retry(reason) => Body::Failed(Outcome::Retry(reason)),
         Verdict::Reject(reason) => Body::Failed(Outcome::Reject(reason)),
     }
@@ -312,14 +318,23 @@ mod tests {
 
     #[test]
     fn an_id_is_found_where_the_attribute_says() {
-        let message = Incoming::new("orders", &br#"{"event_id":"e1","nested":{"n":7},"big":1e30,"list":[]}"#[..])
-            .with_message_id("m1")
-            .with_broker_id("b1");
+        let message = Incoming::new(
+            "orders",
+            &br#"{"event_id":"e1","nested":{"n":7},"big":1e30,"list":[]}"#[..],
+        )
+        .with_message_id("m1")
+        .with_broker_id("b1");
         let id = |identity: MessageIdentity| identity.of(&message);
         assert_eq!(id(MessageIdentity::Publisher).as_deref(), Some("m1"));
         assert_eq!(id(MessageIdentity::Broker).as_deref(), Some("b1"));
-        assert_eq!(id(MessageIdentity::Field("/event_id")).as_deref(), Some("e1"));
-        assert_eq!(id(MessageIdentity::Field("/nested/n")).as_deref(), Some("7"));
+        assert_eq!(
+            id(MessageIdentity::Field("/event_id")).as_deref(),
+            Some("e1")
+        );
+        assert_eq!(
+            id(MessageIdentity::Field("/nested/n")).as_deref(),
+            Some("7")
+        );
         for missing in ["/big", "/list", "/nested", "/none"] {
             assert_eq!(id(MessageIdentity::Field(missing)), None, "{missing}");
         }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::ConsumerSpec;
 use super::consumer::{ConsumerHandler, ConsumesWith, Run};
 use super::source::{Horizon, Redelivery, Source, SourceError};
-use super::worker::{AnySource, Registered, Worker};
-use super::ConsumerSpec;
+use super::worker::{AnySource, Registered, USABLE, Worker};
 use crate::backend::Backend;
 use crate::idempotency::Idempotency;
 
@@ -140,7 +140,11 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Consumers<DB, S> {
 
     async fn start(mut self, stop: &CancellationToken) -> Result<JoinSet<()>, ConsumersError> {
         for consumer in &self.consumers {
-            if !self.sources.iter().any(|(name, _)| name == consumer.spec.source) {
+            if !self
+                .sources
+                .iter()
+                .any(|(name, _)| name == consumer.spec.source)
+            {
                 return Err(ConsumersError::NoSource {
                     consumer: consumer.spec.name,
                     name: consumer.spec.source,
@@ -216,9 +220,11 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Consumers<DB, S> {
         }
         if let (Some(redelivered_after), false) = (redelivery.timeout, redelivery.extends) {
             let default = self.idempotency.shared.settings.timeout;
-            let timeouts = consumers.iter().map(|consumer| consumer.spec.timeout.unwrap_or(default));
+            let timeouts = consumers
+                .iter()
+                .map(|consumer| consumer.spec.timeout.unwrap_or(default));
             let timeout = timeouts.sum();
-            if timeout >= redelivered_after {
+            if timeout >= redelivered_after.mul_f64(USABLE) {
                 return Err(ConsumersError::TimeoutTooLong {
                     name: name.to_owned(),
                     timeout,
@@ -299,8 +305,8 @@ pub enum ConsumersError {
     /// A message would be delivered again while it is still processed.
     #[error(
         "the consumers of `{name}` may take {timeout:?} in all, and the broker delivers a message again after \
-         {redelivered_after:?}, which can't be extended; give them a shorter `timeout`, or raise the broker's (RabbitMQ: \
-         `consumer_timeout`)"
+         {redelivered_after:?}, which can't be extended and of which four fifths are used; give them a shorter `timeout`, or \
+         raise the broker's (RabbitMQ: `consumer_timeout`)"
     )]
     TimeoutTooLong {
         /// The source.

@@ -60,9 +60,8 @@ mod tests {
         assert_eq!(identity(Some(b" \t")), Err(IdentityError::EmptyId));
         assert_eq!(identity(Some(b"0")), Ok(()));
         let long = "n".repeat(256);
-        let unnamed = |consumer: &str, source: &str| {
-            Identity::new(consumer, source, Some(b"1")).map(drop)
-        };
+        let unnamed =
+            |consumer: &str, source: &str| Identity::new(consumer, source, Some(b"1")).map(drop);
         assert_eq!(unnamed("", "orders"), Err(IdentityError::Consumer));
         assert_eq!(unnamed("ledger", &long), Err(IdentityError::Source));
     }

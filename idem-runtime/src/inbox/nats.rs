@@ -156,7 +156,11 @@ impl Source for JetStream {
         let consumer = self.open().await?;
         let config = &consumer.cached_info().config;
         let durable = &self.durable;
-        let wrong = |what: &str| Err(SourceError::Misconfigured(format!("the durable consumer `{durable}` {what}")));
+        let wrong = |what: &str| {
+            Err(SourceError::Misconfigured(format!(
+                "the durable consumer `{durable}` {what}"
+            )))
+        };
         if config.ack_policy != AckPolicy::Explicit {
             return wrong("does not wait for acknowledgements; set its `ack_policy` to `explicit`");
         }
@@ -168,7 +172,12 @@ impl Source for JetStream {
             ));
         }
         self.check_dead_letters(&config.filter_subject).await?;
-        let ack_wait = config.backoff.iter().copied().chain([config.ack_wait]).min();
+        let ack_wait = config
+            .backoff
+            .iter()
+            .copied()
+            .chain([config.ack_wait])
+            .min();
         let stream = self.context.get_stream(&self.stream).await;
         let max_age = stream
             .map_err(SourceError::unavailable)?
@@ -269,7 +278,12 @@ impl JetStreamDelivery {
         let (stream, sequence, delivered, published) = {
             let info = message.info().ok()?;
             let published = info.published.unix_timestamp_nanos();
-            (info.stream.to_owned(), info.stream_sequence, info.delivered, published)
+            (
+                info.stream.to_owned(),
+                info.stream_sequence,
+                info.delivered,
+                published,
+            )
         };
         let (message, acker) = message.split();
         let headers = message.headers.unwrap_or_default();
@@ -308,7 +322,9 @@ impl JetStreamDelivery {
         let mut headers = HeaderMap::new();
         for (name, values) in self.headers.iter() {
             let name = name.to_string();
-            let control = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
+            let control = name
+                .get(..5)
+                .is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
             for value in values.iter().filter(|_| !control) {
                 headers.append(name.as_str(), value.clone());
             }
@@ -354,7 +370,10 @@ impl Delivery for JetStreamDelivery {
         let headers = self.dead_letter_headers(reason);
         let payload = self.incoming.payload().clone();
         let subject = self.dead_letters.clone();
-        let published = self.context.publish_with_headers(subject, headers, payload).await;
+        let published = self
+            .context
+            .publish_with_headers(subject, headers, payload)
+            .await;
         let stored = published.map_err(SourceError::unavailable)?;
         stored.await.map_err(SourceError::unavailable)?;
         self.tell(AckKind::Term).await

@@ -72,10 +72,8 @@ pub trait Delivery: Send + 'static {
     /// # Errors
     ///
     /// [`SourceError`], unless it is known to be stored; then it is delivered again.
-    fn dead_letter(
-        &mut self,
-        reason: &str,
-    ) -> impl Future<Output = Result<(), SourceError>> + Send;
+    fn dead_letter(&mut self, reason: &str)
+    -> impl Future<Output = Result<(), SourceError>> + Send;
 }
 
 /// When a message that was delivered comes again.

@@ -8,10 +8,10 @@ use futures_util::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::ConsumerSpec;
 use super::consumer::{Outcome, Run};
 use super::message::Incoming;
 use super::source::{Delivery, Redelivery, Source, SourceError};
-use super::ConsumerSpec;
 use crate::atomic::jitter;
 use crate::backend::Backend;
 use crate::faults;
@@ -19,6 +19,11 @@ use crate::idempotency::Idempotency;
 
 /// The first and the longest pause between two tries of what is out of reach.
 const OUTAGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How often a consumer is run again at once that says that the database went away under it. It may be what it asks of the
+/// database that ends its connection.
+const INTERRUPTIONS: u32 = 5;
+/// How much of the time after which a message is delivered again may be used, where it can't be extended.
+pub(super) const USABLE: f64 = 0.8;
 /// How often an acknowledgement is tried. A message whose acknowledgement is lost is a duplicate later, which costs a look.
 const ACKNOWLEDGEMENTS: u32 = 3;
 /// How long a broker may take to confirm.
@@ -135,7 +140,7 @@ where
                 }
             }
             // What is not done by then is undone, before the broker gives it to somebody else.
-            Some(timeout) => tokio::time::timeout(timeout.mul_f64(0.8), work)
+            Some(timeout) => tokio::time::timeout(timeout.mul_f64(USABLE), work)
                 .await
                 .unwrap_or(Whole::Retry(None)),
         }
@@ -178,9 +183,23 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
         let mut reject = None;
         for Registered { spec, run } in &self.consumers {
             let mut pause = OUTAGE.0;
+            let mut interruptions = 0;
             let outcome = loop {
-                let outcome = run(self.idempotency.clone(), self.state.clone(), message.clone());
-                match outcome.await {
+                let outcome = run(
+                    self.idempotency.clone(),
+                    self.state.clone(),
+                    message.clone(),
+                );
+                let mut outcome = outcome.await;
+                if let Outcome::Interrupted(reason) = outcome {
+                    interruptions += 1;
+                    outcome = if interruptions < INTERRUPTIONS {
+                        Outcome::Outage(reason)
+                    } else {
+                        Outcome::Retry(reason)
+                    };
+                }
+                match outcome {
                     // Giving it back would only count its deliveries up.
                     Outcome::Outage(reason) => {
                         tracing::warn!(target: "idem", consumer = spec.name, reason, "a message waits for the database");
@@ -195,7 +214,7 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
             };
             let named = |reason: &str| format!("consumer `{}`: {reason}", spec.name);
             match outcome {
-                Outcome::Done | Outcome::Outage(_) => {}
+                Outcome::Done | Outcome::Outage(_) | Outcome::Interrupted(_) => {}
                 Outcome::Duplicate => {
                     tracing::debug!(target: "idem", consumer = spec.name, ?message, "a duplicate");
                 }
@@ -241,9 +260,7 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
     }
 }
 
-async fn confirmed(
-    told: impl Future<Output = Result<(), SourceError>>,
-) -> Result<(), SourceError> {
+async fn confirmed(told: impl Future<Output = Result<(), SourceError>>) -> Result<(), SourceError> {
     tokio::time::timeout(CONFIRMATION, told)
         .await
         .unwrap_or_else(|_| Err(SourceError::unavailable("no confirmation came")))

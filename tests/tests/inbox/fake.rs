@@ -74,11 +74,15 @@ impl Broker {
     }
 
     pub(crate) fn lose_acknowledgements(&self, number: usize) {
-        self.shared.lost_acknowledgements.store(number, Ordering::SeqCst);
+        self.shared
+            .lost_acknowledgements
+            .store(number, Ordering::SeqCst);
     }
 
     pub(crate) fn lose_dead_letters(&self, number: usize) {
-        self.shared.lost_dead_letters.store(number, Ordering::SeqCst);
+        self.shared
+            .lost_dead_letters
+            .store(number, Ordering::SeqCst);
     }
 
     pub(crate) fn told(&self) -> Told {
@@ -132,7 +136,8 @@ impl FakeDelivery {
 
     fn again(&self) {
         let next = self.message.delivery() + 1;
-        self.broker.publish([self.message.clone().with_delivery(next)]);
+        self.broker
+            .publish([self.message.clone().with_delivery(next)]);
     }
 
     /// Notes whether the broker would have delivered it to somebody else by now.
@@ -160,7 +165,9 @@ impl Delivery for FakeDelivery {
             shared.told.lock().unwrap().effects.push(effects);
         }
         let lost = &shared.lost_acknowledgements;
-        let is_lost = lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let is_lost = lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+            left.checked_sub(1)
+        });
         if is_lost.is_ok() {
             return Err(SourceError::unavailable("lost on purpose"));
         }
@@ -184,7 +191,9 @@ impl Delivery for FakeDelivery {
 
     async fn dead_letter(&mut self, reason: &str) -> Result<(), SourceError> {
         let lost = &self.broker.shared.lost_dead_letters;
-        let is_lost = lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let is_lost = lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+            left.checked_sub(1)
+        });
         if is_lost.is_ok() {
             return Err(SourceError::unavailable("lost on purpose"));
         }

@@ -31,9 +31,19 @@ async fn outage<DB: Tested>(silent: bool) {
     let desk = Desk::<DB>::on(database, &url, |builder| builder).await;
     let broker = Broker::new();
     // One delivery would be the last, if an outage counted.
-    let consumers = DB::ledger(desk.consumers()).max_deliveries(1).concurrency(8);
-    let running = consumers.source("orders", broker.clone()).spawn().await.unwrap();
-    let seconds = if std::env::var_os("IDEM_FULL").is_some() { 30 } else { 3 };
+    let consumers = DB::ledger(desk.consumers())
+        .max_deliveries(1)
+        .concurrency(8);
+    let running = consumers
+        .source("orders", broker.clone())
+        .spawn()
+        .await
+        .unwrap();
+    let seconds = if std::env::var_os("IDEM_FULL").is_some() {
+        30
+    } else {
+        3
+    };
     let mut published = 0;
     let mut publish = |number: usize| {
         let messages = (published..published + number)
@@ -42,7 +52,10 @@ async fn outage<DB: Tested>(silent: bool) {
         published += number;
     };
     publish(20);
-    until("some are processed", PATIENCE, async || !broker.told().acknowledged.is_empty()).await;
+    until("some are processed", PATIENCE, async || {
+        !broker.told().acknowledged.is_empty()
+    })
+    .await;
     if silent {
         proxy.blackhole();
     } else {
@@ -52,11 +65,17 @@ async fn outage<DB: Tested>(silent: bool) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     proxy.restore().await;
     publish(20);
-    until("all are acknowledged", PATIENCE * 2, async || broker.told().acknowledged.len() == 60).await;
+    until("all are acknowledged", PATIENCE * 2, async || {
+        broker.told().acknowledged.len() == 60
+    })
+    .await;
     running.stop().await;
     let told = broker.told();
     assert_eq!(told.dead.len(), 0, "{:?}", told.dead);
     assert_eq!(desk.effects("1 = 1").await, 60);
-    let distinct = desk.database().number("SELECT COUNT(DISTINCT message) FROM effects").await;
+    let distinct = desk
+        .database()
+        .number("SELECT COUNT(DISTINCT message) FROM effects")
+        .await;
     assert_eq!(distinct, 60);
 }

@@ -23,7 +23,12 @@ on_databases![
 ];
 
 /// Processes with the effect that all of these have.
-async fn process<DB: Tested>(desk: &Desk<DB>, consumer: &str, source: &str, id: &str) -> Processed<()> {
+async fn process<DB: Tested>(
+    desk: &Desk<DB>,
+    consumer: &str,
+    source: &str,
+    id: &str,
+) -> Processed<()> {
     let inbox = desk.idempotency.inbox();
     let body = async |tx: &mut idem_runtime::Tx<DB>| DB::effect(tx, "by hand", id).await;
     inbox.process(consumer, source, id, body).await.unwrap()
@@ -31,15 +36,25 @@ async fn process<DB: Tested>(desk: &Desk<DB>, consumer: &str, source: &str, id: 
 
 async fn a_message_has_its_effect_once<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
-    assert_eq!(process(&desk, "ledger", "orders", "m1").await, Processed::Done(()));
+    assert_eq!(
+        process(&desk, "ledger", "orders", "m1").await,
+        Processed::Done(())
+    );
     for _ in 0..3 {
         let again = process(&desk, "ledger", "orders", "m1").await;
         assert_eq!(again, Processed::Duplicate);
     }
-    assert_eq!(process(&desk, "ledger", "orders", "m2").await, Processed::Done(()));
+    assert_eq!(
+        process(&desk, "ledger", "orders", "m2").await,
+        Processed::Done(())
+    );
     assert_eq!(desk.effects("message = 'm1'").await, 1);
     assert_eq!(desk.effects("1 = 1").await, 2);
-    assert_eq!(desk.rows("consumer = 'ledger' AND source = 'orders' AND state = 1").await, 2);
+    assert_eq!(
+        desk.rows("consumer = 'ledger' AND source = 'orders' AND state = 1")
+            .await,
+        2
+    );
 }
 
 async fn a_failure_leaves_no_row<DB: Tested>() {
@@ -51,10 +66,16 @@ async fn a_failure_leaves_no_row<DB: Tested>() {
             Err(sqlx::Error::RowNotFound)
         })
         .await;
-    assert!(matches!(failed, Err(sqlx::Error::RowNotFound)), "{failed:?}");
+    assert!(
+        matches!(failed, Err(sqlx::Error::RowNotFound)),
+        "{failed:?}"
+    );
     assert_eq!(desk.rows("1 = 1").await, 0);
     assert_eq!(desk.effects("1 = 1").await, 0);
-    assert_eq!(process(&desk, "ledger", "orders", "m1").await, Processed::Done(()));
+    assert_eq!(
+        process(&desk, "ledger", "orders", "m1").await,
+        Processed::Done(())
+    );
     assert_eq!(desk.effects("1 = 1").await, 1);
 }
 
@@ -73,7 +94,10 @@ async fn two_deliveries_at_once_have_one_effect<DB: Tested>() {
         done.unwrap()
     };
     let (first, second) = join(one(), one()).await;
-    let done = [first, second].iter().filter(|one| **one == Processed::Done(())).count();
+    let done = [first, second]
+        .iter()
+        .filter(|one| **one == Processed::Done(()))
+        .count();
     assert_eq!(done, 1, "{first:?} {second:?}");
     assert_eq!(desk.probe.entered(), 1);
     assert_eq!(desk.effects("1 = 1").await, 1);
@@ -81,7 +105,11 @@ async fn two_deliveries_at_once_have_one_effect<DB: Tested>() {
 
 async fn each_consumer_and_each_source_has_its_own<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
-    for (consumer, source) in [("ledger", "orders"), ("mail", "orders"), ("ledger", "refunds")] {
+    for (consumer, source) in [
+        ("ledger", "orders"),
+        ("mail", "orders"),
+        ("ledger", "refunds"),
+    ] {
         let first = process(&desk, consumer, source, "m1").await;
         assert_eq!(first, Processed::Done(()), "{consumer} {source}");
         let again = process(&desk, consumer, source, "m1").await;
@@ -132,7 +160,9 @@ async fn forgotten_messages_are_swept<DB: Tested>() {
     let short = desk.idempotency.inbox().ttl(Duration::from_millis(1));
     for message in 0..25 {
         let id = format!("m{message}");
-        let done: Result<_, sqlx::Error> = short.process("ledger", "orders", &id, async |_| Ok(())).await;
+        let done: Result<_, sqlx::Error> = short
+            .process("ledger", "orders", &id, async |_| Ok(()))
+            .await;
         done.unwrap();
     }
     process(&desk, "ledger", "orders", "kept").await;
@@ -144,7 +174,10 @@ async fn forgotten_messages_are_swept<DB: Tested>() {
     })
     .await;
     assert_eq!(desk.rows("1 = 1").await, 1);
-    assert_eq!(process(&desk, "ledger", "orders", "kept").await, Processed::Duplicate);
+    assert_eq!(
+        process(&desk, "ledger", "orders", "kept").await,
+        Processed::Duplicate
+    );
 }
 
 async fn a_panic_and_a_body_that_takes_too_long_leave_nothing<DB: Tested>() {
@@ -156,7 +189,10 @@ async fn a_panic_and_a_body_that_takes_too_long_leave_nothing<DB: Tested>() {
             panic!("on purpose")
         })
         .await;
-    assert!(matches!(panicked, Err(InboxError::Panicked)), "{panicked:?}");
+    assert!(
+        matches!(panicked, Err(InboxError::Panicked)),
+        "{panicked:?}"
+    );
     let slow: Result<Processed<()>, InboxError> = inbox
         .process("ledger", "orders", "m1", async |tx| {
             DB::effect(tx, "by hand", "m1").await.unwrap();
@@ -164,8 +200,14 @@ async fn a_panic_and_a_body_that_takes_too_long_leave_nothing<DB: Tested>() {
         })
         .await;
     assert!(matches!(slow, Err(InboxError::TimedOut(_))), "{slow:?}");
-    assert_eq!((desk.effects("1 = 1").await, desk.rows("1 = 1").await), (0, 0));
-    assert_eq!(process(&desk, "ledger", "orders", "m1").await, Processed::Done(()));
+    assert_eq!(
+        (desk.effects("1 = 1").await, desk.rows("1 = 1").await),
+        (0, 0)
+    );
+    assert_eq!(
+        process(&desk, "ledger", "orders", "m1").await,
+        Processed::Done(())
+    );
 }
 
 async fn a_body_that_is_dropped_half_way_leaves_nothing<DB: Tested>() {
@@ -180,7 +222,10 @@ async fn a_body_that_is_dropped_half_way_leaves_nothing<DB: Tested>() {
         ended = dropped => panic!("{ended:?}"),
         () = until("the body is entered", PATIENCE, async || desk.probe.entered() == 1) => {}
     }
-    assert_eq!(process(&desk, "ledger", "orders", "m1").await, Processed::Done(()));
+    assert_eq!(
+        process(&desk, "ledger", "orders", "m1").await,
+        Processed::Done(())
+    );
     assert_eq!(desk.effects("1 = 1").await, 1);
 }
 
@@ -199,16 +244,23 @@ async fn what_takes_too_long_elsewhere_is_told<DB: Tested>() {
         Ok::<_, sqlx::Error>(())
     });
     let second = async {
-        until("the first runs", PATIENCE, async || desk.probe.entered() == 1).await;
-        let told: Result<Processed<()>, InboxError> =
-            inbox.process("ledger", "orders", "m1", async |_| Ok(())).await;
+        until("the first runs", PATIENCE, async || {
+            desk.probe.entered() == 1
+        })
+        .await;
+        let told: Result<Processed<()>, InboxError> = inbox
+            .process("ledger", "orders", "m1", async |_| Ok(()))
+            .await;
         desk.probe.gate().add_permits(1);
         told
     };
     let (first, second) = join(first, second).await;
     assert_eq!(first.unwrap(), Processed::Done(()));
     // SQLite has one writer: the second does not even come to look.
-    let told = matches!(second, Err(InboxError::InFlight | InboxError::StoreTimedOut(_)));
+    let told = matches!(
+        second,
+        Err(InboxError::InFlight | InboxError::StoreTimedOut(_))
+    );
     assert!(told, "{second:?}");
     assert_eq!(desk.effects("1 = 1").await, 1);
 }

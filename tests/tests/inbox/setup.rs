@@ -9,8 +9,8 @@ use idem_runtime::inbox::{Consumers, Incoming};
 use idem_runtime::{Backend, EffectFree, Idempotency, IdempotencyBuilder};
 use idem_tests::servers::{self, TestDatabase};
 use serde::{Deserialize, Serialize};
-use sqlx::pool::PoolOptions;
 use sqlx::Pool;
+use sqlx::pool::PoolOptions;
 use tokio::sync::Semaphore;
 
 /// Makes each named case, an `async fn case<DB: Tested>()`, a test on every backend, or on those that are named.
@@ -45,6 +45,8 @@ pub(crate) enum Behaviour {
     /// Fails, and may work later: until [`Probe::allow_retries`].
     Retry,
     Panic,
+    /// Says that the database is out of reach.
+    Disconnect,
     /// Takes so many milliseconds after its effect.
     Slow(u64),
     /// Waits for a permit of [`Probe::gate`] after its effect.
@@ -171,6 +173,9 @@ pub(crate) trait Tested: Backend {
     /// The consumer `mail` of the same source.
     fn mail(consumers: Consumers<Self, AppState>) -> Consumers<Self, AppState>;
 
+    /// The consumer `by_broker`, which takes the broker's id.
+    fn by_broker(consumers: Consumers<Self, AppState>) -> Consumers<Self, AppState>;
+
     /// The consumer `by_field`, which takes its id from the payload.
     fn by_field(consumers: Consumers<Self, AppState>) -> Consumers<Self, AppState>;
 }
@@ -205,6 +210,7 @@ macro_rules! tested {
                     Behaviour::Retry if probe.are_retries_allowed() => {}
                     Behaviour::Retry => return Err(OrderError::Busy),
                     Behaviour::Panic => panic!("on purpose"),
+                    Behaviour::Disconnect => return Err(sqlx::Error::WorkerCrashed.into()),
                     Behaviour::Slow(milliseconds) => {
                         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
                     }
@@ -242,6 +248,15 @@ macro_rules! tested {
                 follow(tx, "by_field", &payload, &probe).await
             }
 
+            #[consumer(source = "orders", ttl = "1d", id = "broker")]
+            async fn by_broker(
+                tx: &mut Tx<Store>,
+                order: Message<Order>,
+                State(probe): State<Probe>,
+            ) -> Result<(), OrderError> {
+                follow(tx, "by_broker", &order, &probe).await
+            }
+
             impl Tested for Store {
                 const BACKEND: servers::Backend = servers::Backend::$backend;
                 const ASKS_FOR_ANOTHER_RUN: Option<&'static str> = $again;
@@ -273,6 +288,10 @@ macro_rules! tested {
 
                 fn mail(consumers: Consumers<Self, AppState>) -> Consumers<Self, AppState> {
                     consumers.register(mail)
+                }
+
+                fn by_broker(consumers: Consumers<Self, AppState>) -> Consumers<Self, AppState> {
+                    consumers.register(by_broker)
                 }
 
                 fn by_field(consumers: Consumers<Self, AppState>) -> Consumers<Self, AppState> {
@@ -370,7 +389,9 @@ impl<DB: Tested> Desk<DB> {
 
     pub(crate) async fn rows(&self, condition: &str) -> i64 {
         self.database
-            .number(&format!("SELECT COUNT(*) FROM idem_inbox WHERE {condition}"))
+            .number(&format!(
+                "SELECT COUNT(*) FROM idem_inbox WHERE {condition}"
+            ))
             .await
     }
 }

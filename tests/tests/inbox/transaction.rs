@@ -1,7 +1,9 @@
 //! The transaction of a consumer: what ends it, and what the database says of it.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use idem_runtime::Tx;
 use idem_runtime::inbox::{InboxError, Processed};
 use idem_tests::proxy::Proxy;
@@ -20,6 +22,7 @@ on_databases![
     servers;
     the_database_may_ask_for_another_run,
     it_does_not_ask_for_ever,
+    duplicates_have_one_effect_at_every_isolation,
     a_lost_acknowledgement_of_the_commit_is_resolved_by_the_row,
     a_lost_commit_runs_again,
 ];
@@ -89,11 +92,11 @@ async fn another_connection_is_found_out<DB: Tested>() {
 async fn an_operation_id_is_the_same_at_every_delivery<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let inbox = desk.idempotency.inbox();
-    let mut seen = Vec::new();
+    let seen = Mutex::new(Vec::new());
     for (message, fails) in [("m1", true), ("m1", false), ("m2", false)] {
         let ended: Result<Processed<()>, sqlx::Error> = inbox
             .process("ledger", "orders", message, async |tx| {
-                seen.push(tx.operation_id());
+                seen.lock().unwrap().push(tx.operation_id());
                 if fails {
                     return Err(sqlx::Error::RowNotFound);
                 }
@@ -102,6 +105,7 @@ async fn an_operation_id_is_the_same_at_every_delivery<DB: Tested>() {
             .await;
         assert_eq!(ended.is_err(), fails);
     }
+    let seen = seen.into_inner().unwrap();
     assert_eq!(seen[0], seen[1]);
     assert_ne!(seen[1], seen[2]);
 }
@@ -145,6 +149,33 @@ async fn the_database_may_ask_for_another_run<DB: Tested>() {
         .await;
     assert_eq!(done.unwrap(), Processed::Done(3));
     assert_eq!(desk.effects("1 = 1").await, 1);
+}
+
+async fn duplicates_have_one_effect_at_every_isolation<DB: Tested>() {
+    use idem_runtime::Isolation::{ReadCommitted, RepeatableRead, Serializable};
+    for isolation in [ReadCommitted, RepeatableRead, Serializable] {
+        let desk = Desk::<DB>::with(|builder| builder.isolation(isolation)).await;
+        for round in 0..10 {
+            let inbox = desk.idempotency.inbox();
+            let each = (0..4).map(|_| {
+                let (inbox, probe) = (inbox.clone(), desk.probe.clone());
+                tokio::spawn(async move {
+                    let id = format!("m{round}");
+                    let body = async |tx: &mut Tx<DB>| {
+                        probe.enter();
+                        DB::effect(tx, "by hand", &id).await?;
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                        Ok::<_, InboxError>(())
+                    };
+                    inbox.process("ledger", "orders", &id, body).await
+                })
+            });
+            for processed in join_all(each).await {
+                processed.unwrap().unwrap();
+            }
+        }
+        assert_eq!(desk.effects("1 = 1").await, 10, "{isolation:?}");
+    }
 }
 
 async fn it_does_not_ask_for_ever<DB: Tested>() {

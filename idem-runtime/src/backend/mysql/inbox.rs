@@ -71,11 +71,7 @@ const PROCESSED: &str = concat!(
 );
 
 /// In no transaction.
-const KEEP_UNKNOWN: &str = insert!(
-    "",
-    concat!(expired!(), " OR owner = VALUES(owner)"),
-    ""
-);
+const KEEP_UNKNOWN: &str = insert!("", concat!(expired!(), " OR owner = VALUES(owner)"), "");
 
 impl InboxStore for MySql {
     const ENDS_BY_ITSELF: bool = true;

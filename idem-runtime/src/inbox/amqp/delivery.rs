@@ -4,9 +4,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use lapin::options::{
-    BasicAckOptions, BasicNackOptions, BasicPublishOptions, QueueDeclareOptions,
-};
+use lapin::options::{BasicAckOptions, BasicNackOptions, BasicPublishOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Confirmation};
 

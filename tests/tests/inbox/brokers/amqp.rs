@@ -5,7 +5,8 @@ use std::time::Duration;
 use idem_runtime::inbox::amqp::Amqp;
 use idem_tests::wait::{PATIENCE, until};
 use lapin::options::{
-    BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
+    BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
+    QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
@@ -33,9 +34,14 @@ struct Queues {
 impl Queues {
     async fn new() -> Self {
         let properties = ConnectionProperties::default();
-        let connection = Connection::connect(&url("IDEM_AMQP_URL"), properties).await.unwrap();
+        let connection = Connection::connect(&url("IDEM_AMQP_URL"), properties)
+            .await
+            .unwrap();
         let channel = connection.create_channel().await.unwrap();
-        channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+        channel
+            .confirm_select(ConfirmSelectOptions::default())
+            .await
+            .unwrap();
         let queues = Self {
             _connection: connection,
             channel,
@@ -46,7 +52,11 @@ impl Queues {
             durable: true,
             ..QueueDeclareOptions::default()
         };
-        let declared = queues.channel.queue_declare(queues.orders.as_str().into(), durable, FieldTable::default());
+        let declared = queues.channel.queue_declare(
+            queues.orders.as_str().into(),
+            durable,
+            FieldTable::default(),
+        );
         declared.await.unwrap();
         queues
     }
@@ -75,7 +85,8 @@ impl Queues {
     }
 
     async fn order(&self, id: &str, behaviour: Behaviour) {
-        self.publish(Some(id), &Order::new(id, behaviour).payload()).await;
+        self.publish(Some(id), &Order::new(id, behaviour).payload())
+            .await;
     }
 
     /// The messages that are ready in a queue; `None` where there is no such queue.
@@ -84,16 +95,25 @@ impl Queues {
             passive: true,
             ..QueueDeclareOptions::default()
         };
-        let found = self.channel.queue_declare(queue.into(), look, FieldTable::default());
+        let found = self
+            .channel
+            .queue_declare(queue.into(), look, FieldTable::default());
         found.await.unwrap().message_count()
     }
 
     async fn dead_letters(&self, number: usize) -> Vec<lapin::message::Delivery> {
         let mut dead = Vec::new();
         until("all are buried", PATIENCE, async || {
-            let got = self.channel.basic_get(self.dead.as_str().into(), BasicGetOptions::default());
+            let got = self
+                .channel
+                .basic_get(self.dead.as_str().into(), BasicGetOptions::default());
             if let Some(message) = got.await.unwrap() {
-                message.delivery.acker.ack(BasicAckOptions::default()).await.unwrap();
+                message
+                    .delivery
+                    .acker
+                    .ack(BasicAckOptions::default())
+                    .await
+                    .unwrap();
                 dead.push(message.delivery);
             }
             dead.len() == number
@@ -107,14 +127,24 @@ async fn messages_that_come_again_have_one_effect<DB: Tested>() {
     let (desk, queues) = (Desk::<DB>::new().await, Queues::new().await);
     for round in 0..3 {
         for message in 0..20 {
-            let behaviour = if round == 0 { Behaviour::Work } else { Behaviour::Slow(5) };
+            let behaviour = if round == 0 {
+                Behaviour::Work
+            } else {
+                Behaviour::Slow(5)
+            };
             queues.order(&format!("m{message}"), behaviour).await;
         }
     }
     let consumers = DB::ledger(desk.consumers()).source("orders", queues.source());
     let running = consumers.spawn().await.unwrap();
-    until("all are processed", PATIENCE, async || desk.effects("1 = 1").await == 20).await;
-    until("all are taken", PATIENCE, async || queues.ready(&queues.orders).await == 0).await;
+    until("all are processed", PATIENCE, async || {
+        desk.effects("1 = 1").await == 20
+    })
+    .await;
+    until("all are taken", PATIENCE, async || {
+        queues.ready(&queues.orders).await == 0
+    })
+    .await;
     running.stop().await;
     assert_eq!(queues.ready(&queues.orders).await, 0, "nothing comes back");
     assert_eq!(desk.effects("1 = 1").await, 20);
@@ -140,8 +170,14 @@ async fn a_process_that_is_killed_doubles_nothing<DB: Tested>() {
         child::killed(child::start(&environment, Some(point)).await).await;
     }
     let last = child::start(&environment, None).await;
-    until("all are processed", PATIENCE, async || desk.effects("1 = 1").await == published).await;
-    until("all are taken", PATIENCE, async || queues.ready(&queues.orders).await == 0).await;
+    until("all are processed", PATIENCE, async || {
+        desk.effects("1 = 1").await == published
+    })
+    .await;
+    until("all are taken", PATIENCE, async || {
+        queues.ready(&queues.orders).await == 0
+    })
+    .await;
     drop(last);
     assert_eq!(desk.effects("1 = 1").await, published);
     let messages = "SELECT COUNT(DISTINCT message) FROM effects";
@@ -153,7 +189,11 @@ async fn a_process_that_is_killed_doubles_nothing<DB: Tested>() {
 async fn what_can_not_be_processed_is_kept_elsewhere_with_the_reason() {
     let (desk, queues) = (Desk::<Sqlite>::new().await, Queues::new().await);
     let consumers = Sqlite::ledger(desk.consumers()).max_deliveries(2);
-    let running = consumers.source("orders", queues.source()).spawn().await.unwrap();
+    let running = consumers
+        .source("orders", queues.source())
+        .spawn()
+        .await
+        .unwrap();
     let order = |id| Order::new(id, Behaviour::Work).payload();
     queues.publish(None, &order("m0")).await;
     queues.publish(Some(""), &order("m1")).await;
@@ -182,7 +222,11 @@ async fn what_can_not_be_processed_is_kept_elsewhere_with_the_reason() {
     let failed = Order::new("m4", Behaviour::Retry).payload();
     assert!(reason(&failed).starts_with("2 deliveries did not process it"));
     let message = dead.iter().find(|message| message.data == failed).unwrap();
-    let id = message.properties.message_id().as_ref().map(|id| id.as_str());
+    let id = message
+        .properties
+        .message_id()
+        .as_ref()
+        .map(|id| id.as_str());
     assert_eq!(id, Some("m4"), "it can be published again as the same");
     assert_eq!(desk.effects("1 = 1").await, 0);
 }
@@ -193,9 +237,15 @@ async fn what_may_work_later_waits_and_comes_back() {
     let consumers = Postgres::ledger(desk.consumers()).source("orders", queues.source());
     let running = consumers.spawn().await.unwrap();
     queues.order("m1", Behaviour::Retry).await;
-    until("it has failed twice", PATIENCE, async || desk.probe.entered() >= 2).await;
+    until("it has failed twice", PATIENCE, async || {
+        desk.probe.entered() >= 2
+    })
+    .await;
     desk.probe.allow_retries();
-    until("it is processed", PATIENCE, async || desk.effects("1 = 1").await == 1).await;
+    until("it is processed", PATIENCE, async || {
+        desk.effects("1 = 1").await == 1
+    })
+    .await;
     running.stop().await;
     assert_eq!(desk.effects("1 = 1").await, 1);
     for queue in [&queues.orders, &format!("{}.idem-wait.1s", queues.orders)] {
@@ -212,7 +262,9 @@ async fn a_connection_that_is_cut_loses_and_doubles_nothing() {
     let link = Link::to(address.parse().unwrap()).await;
     let through = server.replace(address, &link.address().to_string());
     for message in 0..60 {
-        queues.order(&format!("m{message}"), Behaviour::Slow(30)).await;
+        queues
+            .order(&format!("m{message}"), Behaviour::Slow(30))
+            .await;
     }
     let consumers = Postgres::ledger(desk.consumers()).concurrency(4);
     let source = queues.source_at(&through);
@@ -224,11 +276,20 @@ async fn a_connection_that_is_cut_loses_and_doubles_nothing() {
         .await;
         link.cut();
     }
-    until("all are processed", PATIENCE, async || desk.effects("1 = 1").await == 60).await;
-    until("all are taken", PATIENCE, async || queues.ready(&queues.orders).await == 0).await;
+    until("all are processed", PATIENCE, async || {
+        desk.effects("1 = 1").await == 60
+    })
+    .await;
+    until("all are taken", PATIENCE, async || {
+        queues.ready(&queues.orders).await == 0
+    })
+    .await;
     running.stop().await;
     assert_eq!(queues.ready(&queues.orders).await, 0);
-    assert_eq!((desk.effects("1 = 1").await, desk.probe.entered()), (60, 60));
+    assert_eq!(
+        (desk.effects("1 = 1").await, desk.probe.entered()),
+        (60, 60)
+    );
     assert_eq!(queues.ready(&queues.dead).await, 0);
 }
 
@@ -246,10 +307,18 @@ async fn a_queue_that_can_not_be_consumed_safely_is_refused() {
     let refused = refusal(Amqp::new(&server, name("none"), &queues.dead)).await;
     assert!(refused.contains("there is no queue `none"), "{refused}");
     let refused = refusal(Amqp::new(&server, &queues.orders, &queues.orders)).await;
-    assert!(refused.contains("dead letters would come back"), "{refused}");
+    assert!(
+        refused.contains("dead letters would come back"),
+        "{refused}"
+    );
     let refused = refusal(queues.source().consumer_timeout(Duration::from_secs(20))).await;
     assert!(refused.contains("may take 30s in all"), "{refused}");
-    let long = queues.source().redelivered_within(Duration::from_secs(7 * 24 * 3600));
+    let long = queues
+        .source()
+        .redelivered_within(Duration::from_secs(7 * 24 * 3600));
     let refused = refusal(long).await;
-    assert!(refused.contains("it may be delivered again for 604800s"), "{refused}");
+    assert!(
+        refused.contains("it may be delivered again for 604800s"),
+        "{refused}"
+    );
 }

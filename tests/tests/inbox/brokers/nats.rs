@@ -66,12 +66,16 @@ impl Streams {
             headers.insert("Idem-Message-Id", id);
         }
         let subject = format!("{}.placed", self.orders);
-        let stored = self.context.publish_with_headers(subject, headers, payload.into()).await;
+        let stored = self
+            .context
+            .publish_with_headers(subject, headers, payload.into())
+            .await;
         stored.unwrap().await.unwrap();
     }
 
     async fn order(&self, id: &str, behaviour: Behaviour) {
-        self.publish(Some(id), Order::new(id, behaviour).payload()).await;
+        self.publish(Some(id), Order::new(id, behaviour).payload())
+            .await;
     }
 
     async fn info(&self, durable: &str) -> jetstream::consumer::Info {
@@ -103,7 +107,11 @@ async fn messages_that_come_again_have_one_effect<DB: Tested>() {
     let (desk, streams) = (Desk::<DB>::new().await, Streams::new().await);
     for round in 0..3 {
         for message in 0..20 {
-            let behaviour = if round == 0 { Behaviour::Work } else { Behaviour::Slow(5) };
+            let behaviour = if round == 0 {
+                Behaviour::Work
+            } else {
+                Behaviour::Slow(5)
+            };
             streams.order(&format!("m{message}"), behaviour).await;
         }
     }
@@ -143,7 +151,10 @@ async fn a_process_that_is_killed_doubles_nothing<DB: Tested>() {
     let messages = "SELECT COUNT(DISTINCT message) FROM effects";
     assert_eq!(desk.database().number(messages).await, published);
     let info = streams.info("ledger").await;
-    assert!(info.delivered.consumer_sequence > info.delivered.stream_sequence, "some came again");
+    assert!(
+        info.delivered.consumer_sequence > info.delivered.stream_sequence,
+        "some came again"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,7 +176,11 @@ async fn a_consumer_slower_than_the_redelivery_runs_once() {
 async fn what_can_not_be_processed_is_kept_elsewhere_with_the_reason() {
     let (desk, streams) = (Desk::<Sqlite>::new().await, Streams::new().await);
     let consumers = Sqlite::ledger(desk.consumers()).max_deliveries(2);
-    let running = consumers.source("orders", streams.source("ledger")).spawn().await.unwrap();
+    let running = consumers
+        .source("orders", streams.source("ledger"))
+        .spawn()
+        .await
+        .unwrap();
     let order = |id| Order::new(id, Behaviour::Work).payload();
     streams.publish(None, order("m0")).await;
     streams.publish(Some(""), order("m1")).await;
@@ -179,8 +194,14 @@ async fn what_can_not_be_processed_is_kept_elsewhere_with_the_reason() {
         headers.get(name).map(|value| value.as_str().to_owned())
     };
     let reason = |payload: &[u8]| {
-        let message = dead.iter().find(|message| message.payload == payload).unwrap();
-        assert_eq!(header(message, "Idem-Subject"), Some(format!("{}.placed", streams.orders)));
+        let message = dead
+            .iter()
+            .find(|message| message.payload == payload)
+            .unwrap();
+        assert_eq!(
+            header(message, "Idem-Subject"),
+            Some(format!("{}.placed", streams.orders))
+        );
         header(message, "Idem-Reason").unwrap()
     };
     assert!(reason(&order("m0")).contains("the message has no id"));
@@ -193,7 +214,10 @@ async fn what_can_not_be_processed_is_kept_elsewhere_with_the_reason() {
     assert_eq!(desk.effects("1 = 1").await, 0);
     // Published again with its id, it is the same message: it runs, and it runs once.
     desk.probe.allow_retries();
-    let message = dead.iter().find(|message| message.payload == failed).unwrap();
+    let message = dead
+        .iter()
+        .find(|message| message.payload == failed)
+        .unwrap();
     let id = header(message, "Idem-Message-Id").unwrap();
     assert_eq!(id, "m4");
     for _ in 0..2 {
@@ -202,6 +226,30 @@ async fn what_can_not_be_processed_is_kept_elsewhere_with_the_reason() {
     streams.until_done("ledger").await;
     running.stop().await;
     assert_eq!(desk.effects("message = 'm4'").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_brokers_id_tells_redeliveries_and_no_more() {
+    let (desk, streams) = (Desk::<Postgres>::new().await, Streams::new().await);
+    let source = streams.source("ledger").ack_wait(Duration::from_secs(1));
+    let consumers = Postgres::mail(Postgres::by_broker(desk.consumers())).source("orders", source);
+    let running = consumers.spawn().await.unwrap();
+    // The second publication of it is another message by the broker's id, and the same by its publisher's.
+    streams.order("m1", Behaviour::Work).await;
+    streams.order("m1", Behaviour::Work).await;
+    streams.until_done("ledger").await;
+    assert_eq!(desk.effects("consumer = 'by_broker'").await, 2);
+    assert_eq!(desk.effects("consumer = 'mail'").await, 1);
+    // A redelivery has the id of the first delivery.
+    streams.order("m2", Behaviour::Retry).await;
+    until("it has failed", PATIENCE, async || {
+        streams.info("ledger").await.delivered.consumer_sequence > 4
+    })
+    .await;
+    desk.probe.allow_retries();
+    streams.until_done("ledger").await;
+    running.stop().await;
+    assert_eq!(desk.effects("message = 'm2'").await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -226,14 +274,21 @@ async fn two_durable_consumers_of_one_stream_both_run() {
 async fn a_stop_leaves_what_is_not_taken_to_the_next() {
     let (desk, streams) = (Desk::<Postgres>::new().await, Streams::new().await);
     for message in 0..40 {
-        streams.order(&format!("m{message}"), Behaviour::Slow(20)).await;
+        streams
+            .order(&format!("m{message}"), Behaviour::Slow(20))
+            .await;
     }
     let consumers = || {
         let source = streams.source("ledger").ack_wait(Duration::from_secs(2));
-        Postgres::ledger(desk.consumers()).concurrency(4).source("orders", source)
+        Postgres::ledger(desk.consumers())
+            .concurrency(4)
+            .source("orders", source)
     };
     let running = consumers().spawn().await.unwrap();
-    until("some are processed", PATIENCE, async || desk.effects("1 = 1").await > 4).await;
+    until("some are processed", PATIENCE, async || {
+        desk.effects("1 = 1").await > 4
+    })
+    .await;
     running.stop().await;
     let entered = desk.probe.entered();
     let effects = usize::try_from(desk.effects("1 = 1").await).unwrap();
@@ -241,7 +296,10 @@ async fn a_stop_leaves_what_is_not_taken_to_the_next() {
     let running = consumers().spawn().await.unwrap();
     streams.until_done("ledger").await;
     running.stop().await;
-    assert_eq!((desk.effects("1 = 1").await, desk.probe.entered()), (40, 40));
+    assert_eq!(
+        (desk.effects("1 = 1").await, desk.probe.entered()),
+        (40, 40)
+    );
 }
 
 #[tokio::test]
@@ -259,19 +317,45 @@ async fn a_stream_that_can_not_be_consumed_safely_is_refused() {
     let missing = JetStream::new(hour.client.clone(), "none", "ledger", "dead.letters");
     let refused = refusal(missing).await;
     assert!(refused.contains("there is no stream `none`"), "{refused}");
-    let lost = JetStream::new(hour.client.clone(), &hour.orders, "ledger", "nobody.keeps.this");
+    let lost = JetStream::new(
+        hour.client.clone(),
+        &hour.orders,
+        "ledger",
+        "nobody.keeps.this",
+    );
     let refused = refusal(lost).await;
-    assert!(refused.contains("no stream keeps `nobody.keeps.this`"), "{refused}");
+    assert!(
+        refused.contains("no stream keeps `nobody.keeps.this`"),
+        "{refused}"
+    );
     let own = format!("{}.dead", hour.orders);
-    let refused = refusal(JetStream::new(hour.client.clone(), &hour.orders, "ledger", own)).await;
-    assert!(refused.contains("dead letters would come back"), "{refused}");
+    let refused = refusal(JetStream::new(
+        hour.client.clone(),
+        &hour.orders,
+        "ledger",
+        own,
+    ))
+    .await;
+    assert!(
+        refused.contains("dead letters would come back"),
+        "{refused}"
+    );
     let forever = Streams::at(&server, Duration::ZERO).await;
     let refused = refusal(forever.source("ledger")).await;
-    assert!(refused.contains("may deliver it again at any time"), "{refused}");
+    assert!(
+        refused.contains("may deliver it again at any time"),
+        "{refused}"
+    );
     let week = Streams::at(&server, Duration::from_secs(7 * 24 * 3600)).await;
     let refused = refusal(week.source("ledger")).await;
-    assert!(refused.contains("remembers a message for 86400s, and it may be delivered again for 604800s"), "{refused}");
-    let promised = week.source("ledger").redelivered_within(Duration::from_secs(3600));
+    assert!(
+        refused
+            .contains("remembers a message for 86400s, and it may be delivered again for 604800s"),
+        "{refused}"
+    );
+    let promised = week
+        .source("ledger")
+        .redelivered_within(Duration::from_secs(3600));
     let consumers = Sqlite::ledger(desk.consumers()).source("orders", promised);
     consumers.spawn().await.unwrap().stop().await;
     let stream = hour.context.get_stream(&hour.orders).await.unwrap();
