@@ -134,10 +134,14 @@ impl FakeDelivery {
         self.message.message_id().unwrap_or_default().to_owned()
     }
 
-    fn again(&self) {
+    fn again(&self, after: Duration) {
         let next = self.message.delivery() + 1;
-        self.broker
-            .publish([self.message.clone().with_delivery(next)]);
+        let message = self.message.clone().with_delivery(next);
+        let broker = self.broker.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            broker.publish([message]);
+        });
     }
 
     /// Notes whether the broker would have delivered it to somebody else by now.
@@ -185,7 +189,7 @@ impl Delivery for FakeDelivery {
         self.hear(TIMEOUT);
         let told = (self.id(), after);
         self.broker.shared.told.lock().unwrap().retried.push(told);
-        self.again();
+        self.again(after);
         Ok(())
     }
 
