@@ -7,6 +7,58 @@ use super::message::Incoming;
 use crate::outbox::BoxError;
 
 /// Pulls messages from a broker. [`Consumers`](super::Consumers) asks for as many as it has places for.
+///
+/// One that reads what another task receives, and tells that what became of it:
+///
+/// ```
+/// use std::time::Duration;
+/// use idem_runtime::inbox::{Delivery, Horizon, Incoming, Redelivery, Source, SourceError};
+/// use tokio::sync::{mpsc, oneshot};
+///
+/// enum Told { Acknowledged, Again(Duration), Dead(String) }
+///
+/// struct Channel(mpsc::Receiver<(Incoming, oneshot::Sender<Told>)>);
+///
+/// struct Taken(Incoming, Option<oneshot::Sender<Told>>);
+///
+/// impl Source for Channel {
+///     type Delivery = Taken;
+///
+///     async fn start(&mut self) -> Result<Redelivery, SourceError> {
+///         Ok(Redelivery::on_disconnect().horizon(Horizon::Within(Duration::from_secs(3600))))
+///     }
+///
+///     async fn receive(&mut self, most: usize) -> Result<Vec<Taken>, SourceError> {
+///         let mut messages = Vec::new();
+///         if self.0.recv_many(&mut messages, most).await == 0 {
+///             return Err(SourceError::unavailable("the other task has ended"));
+///         }
+///         Ok(messages.into_iter().map(|(message, tell)| Taken(message, Some(tell))).collect())
+///     }
+/// }
+///
+/// impl Taken {
+///     fn tell(&mut self, told: Told) -> Result<(), SourceError> {
+///         let tell = self.1.take().ok_or_else(|| SourceError::unavailable("told before"))?;
+///         tell.send(told).map_err(|_| SourceError::unavailable("the other task has ended"))
+///     }
+/// }
+///
+/// impl Delivery for Taken {
+///     fn message(&self) -> &Incoming {
+///         &self.0
+///     }
+///     async fn acknowledge(&mut self) -> Result<(), SourceError> {
+///         self.tell(Told::Acknowledged)
+///     }
+///     async fn retry(&mut self, after: Duration) -> Result<(), SourceError> {
+///         self.tell(Told::Again(after))
+///     }
+///     async fn dead_letter(&mut self, reason: &str) -> Result<(), SourceError> {
+///         self.tell(Told::Dead(reason.to_owned()))
+///     }
+/// }
+/// ```
 pub trait Source: Send + 'static {
     /// What it delivers.
     type Delivery: Delivery;

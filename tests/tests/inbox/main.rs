@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod brokers;
+mod burying;
 mod consuming;
 mod fake;
+mod order;
 mod outage;
 mod processing;
 mod setup;
