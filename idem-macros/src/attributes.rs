@@ -46,6 +46,12 @@ fn refusal(attribute: &Attribute, ours: &str) -> Option<String> {
             "`#[utoipa::path]` must read the handler's own arguments: move it above `#[{ours}]`"
         )),
         (_, other) if other == ours => Some(format!("`#[{ours}]` is given twice; remove one")),
+        (_, "consumer") => Some(
+            "a consumer has no request: give it a function of its own, without this attribute".into(),
+        ),
+        (_, "idempotent" | "repeat_safe") if ours == "consumer" => Some(
+            "a consumer is called by a broker's message, and by no request: give the handler a function of its own".into(),
+        ),
         (_, "idempotent" | "repeat_safe") => Some(
             "a handler is `#[idempotent]` or `#[repeat_safe]`: the first makes a repeat harmless, the second says that it is; remove one"
                 .into(),

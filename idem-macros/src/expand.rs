@@ -64,12 +64,12 @@ pub(crate) fn expand(model: &Model) -> TokenStream {
 
 /// Our own names at the place of the user's token: resolved where the attribute stands, so that a handler made
 /// by `macro_rules!` finds them.
-fn at(place: Span) -> Span {
+pub(crate) fn at(place: Span) -> Span {
     Span::call_site().located_at(place)
 }
 
 /// A tuple's member; by itself it would be blamed at the attribute.
-fn index(member: usize, span: Span) -> Index {
+pub(crate) fn index(member: usize, span: Span) -> Index {
     Index {
         span,
         ..Index::from(member)
@@ -77,7 +77,7 @@ fn index(member: usize, span: Span) -> Index {
 }
 
 /// A variable that the user's function, an item of the block around, does not get in the way of.
-fn local(name: &str, function: &Ident, place: Span) -> Ident {
+pub(crate) fn local(name: &str, function: &Ident, place: Span) -> Ident {
     if function == name {
         Ident::new(&format!("{name}_"), place)
     } else {
@@ -86,18 +86,18 @@ fn local(name: &str, function: &Ident, place: Span) -> Ident {
 }
 
 /// What is wrong with the arguments together is blamed on their list.
-fn arguments_list(model: &Model) -> Span {
+pub(crate) fn arguments_list(model: &Model) -> Span {
     at(model.signature.paren_token.span.join())
 }
 
 /// The runtime's module, as the generated function calls it, at a place of the user's.
-fn alias_at(model: &Model, place: Span) -> Ident {
+pub(crate) fn alias_at(model: &Model, place: Span) -> Ident {
     let mut alias = model.alias.clone();
     alias.set_span(at(place));
     alias
 }
 
-fn args_type(model: &Model, runtime: &dyn Fn(Span) -> TokenStream) -> TokenStream {
+pub(crate) fn args_type(model: &Model, runtime: &dyn Fn(Span) -> TokenStream) -> TokenStream {
     let arguments = &model.arguments;
     let list = arguments_list(model);
     let tuple = quote_spanned!(list=> (#(#arguments,)*));
@@ -109,7 +109,7 @@ fn args_type(model: &Model, runtime: &dyn Fn(Span) -> TokenStream) -> TokenStrea
     }
 }
 
-fn output_type(model: &Model) -> TokenStream {
+pub(crate) fn output_type(model: &Model) -> TokenStream {
     let alias = &model.alias;
     match &model.output {
         Output::Named(ty) => ty.to_token_stream(),
@@ -119,7 +119,7 @@ fn output_type(model: &Model) -> TokenStream {
 }
 
 /// Without the bounds of the parameters: those are the implementation's.
-fn hidden_type(model: &Model) -> TokenStream {
+pub(crate) fn hidden_type(model: &Model) -> TokenStream {
     let operation = &model.operation;
     if model.generics.params.is_empty() {
         return quote!(struct #operation;);
@@ -209,7 +209,7 @@ fn scope(model: &Model) -> TokenStream {
 
 /// The user's future is boxed by a method of ours that rustc checks at the user's name. Neither `async` nor `impl
 /// Future`: rustc would prove what the handler's future holds once more, from the start.
-fn call(model: &Model) -> TokenStream {
+pub(crate) fn call(model: &Model) -> TokenStream {
     let name = &model.signature.ident;
     let place = at(name.span());
     let alias = alias_at(model, place);
@@ -415,7 +415,7 @@ fn spec(model: &Model) -> TokenStream {
     }
 }
 
-fn duration_value(duration: Duration, runtime: &Ident) -> TokenStream {
+pub(crate) fn duration_value(duration: Duration, runtime: &Ident) -> TokenStream {
     let milliseconds = duration.as_millis();
     if milliseconds.is_multiple_of(1000) {
         let seconds = Literal::u64_unsuffixed(duration.as_secs());

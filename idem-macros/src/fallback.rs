@@ -40,7 +40,7 @@ pub(crate) fn handler(handler: &Handler, runtime: Option<&CratePath>) -> TokenSt
 }
 
 /// A method has to stay where it is, and so does what says `Self`.
-fn can_be_nested(handler: &Handler) -> bool {
+pub(crate) fn can_be_nested(handler: &Handler) -> bool {
     fn says_self(tokens: TokenStream) -> bool {
         tokens.into_iter().any(|token| match token {
             proc_macro2::TokenTree::Ident(word) => word == "self" || word == "Self",

@@ -1,6 +1,7 @@
 //! The macros of idem. Use them through `idem_runtime`, which re-exports them with all that they expand to.
 //!
 //! * [`macro@idempotent`] makes an axum handler idempotent.
+//! * [`macro@consumer`] makes a function a consumer of messages, each of which it processes once.
 //! * [`macro@repeat_safe`] says why a handler needs no key.
 //! * [`derive@Scope`] says whose keys a type's are.
 //! * [`derive@Disposition`] says what an error leaves of its key.
@@ -10,6 +11,7 @@
 mod annotated;
 mod args;
 mod attributes;
+mod consumer;
 mod derive;
 mod errors;
 mod expand;
@@ -182,6 +184,57 @@ pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn repeat_safe(arguments: TokenStream, item: TokenStream) -> TokenStream {
     repeat_safe::repeat_safe(arguments.into(), item.into()).into()
+}
+
+/// Makes a function a consumer: a message that is delivered again has one effect.
+///
+/// ```ignore
+/// #[consumer(source = "orders", ttl = "7d")]
+/// async fn on_order(
+///     tx: &mut Tx<Postgres>,
+///     order: Message<OrderPlaced>,
+///     State(accounts): State<Accounts>,
+/// ) -> Result<(), LedgerError> {
+///     sqlx::query("INSERT INTO ledger (order_id, cents) VALUES ($1, $2)")
+///     ..
+/// }
+///
+/// let consumers = idempotency
+///     .consumers(state)
+///     .register(on_order)
+///     .source("orders", JetStream::new(client, "ORDERS", "ledger", "dead.orders"))
+///     .spawn()
+///     .await?;
+/// ```
+///
+/// The message's row, and what is written through `tx`, commit in one transaction. A duplicate is acknowledged without a
+/// run. It is acknowledged only after the commit.
+///
+/// # The function
+///
+/// * It is an `async fn` that takes `&mut Tx<DB>`, and beside it arguments that are made of the message and the state:
+///   `Message<T>` (the payload as JSON), `Incoming` (unread), `State<T>`, and types of yours that implement `FromMessage`. All
+///   of them must be `EffectFree`, as a handler's: it may run again.
+/// * It returns `Result<(), E>`, or nothing. What becomes of the message is the word of `E`'s `Disposition`: `Transient` is
+///   delivered again later, `Validation` and `Rejection` are dead letters at once. Where `E` has none, an error is delivered again
+///   until its deliveries are too many. A serialization failure or a deadlock in the error's chain makes it run again at once.
+///
+/// # Arguments
+///
+/// | argument | meaning | default |
+/// |---|---|---|
+/// | `source = ".."` | the name of the source that it consumes | must be given |
+/// | `name = ".."` | the consumer's name: with source and id it makes a message's row, so never change it | the function's |
+/// | `ttl = ".."` | how long a message is remembered: at least as long as it may be delivered again | 7 days |
+/// | `id = ".."` | where a message's id is: a field of the payload (`"event_id"`, `"data.event_id"`, `"/data/event_id"`), or `"broker"` for the one that the broker assigned, by which only redeliveries are told | what the publisher set: `Nats-Msg-Id`, AMQP's `message-id`, `webhook-id` |
+/// | `timeout = ".."` | how long one run may take | the builder's `timeout` |
+/// | `state = AppState` | checks here, and not where it is registered, that each argument can be made | |
+/// | `crate = "::path"` | where the runtime is, if it is renamed or re-exported; absolute | `"::idem_runtime"` |
+///
+/// Unit tests call the function as written with a transaction of their own: `on_order.invoke(&mut tx, (message, State(..)))`.
+#[proc_macro_attribute]
+pub fn consumer(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    consumer::consumer(arguments.into(), item.into()).into()
 }
 
 /// Says whose keys a type's are: implements `Scope` for a struct by its fields.

@@ -154,7 +154,7 @@ pub(crate) fn bare(name: &Ident) -> String {
     syn::ext::IdentExt::unraw(name).to_string()
 }
 
-fn output(signature: &Signature) -> Output {
+pub(crate) fn output(signature: &Signature) -> Output {
     match &signature.output {
         ReturnType::Default => Output::Unit,
         ReturnType::Type(_, ty) if impl_trait(ty).is_some() => Output::Opaque((**ty).clone()),
@@ -198,13 +198,18 @@ pub(crate) fn generics(signature: &Signature) -> Generics {
 /// `create_order` becomes `CreateOrderOperation`, a name that rustc shows now and then. An item shadows one of
 /// the module for the user's own code beside it, hence the dashes if that code uses the name.
 pub(crate) fn operation_type(function: &Ident, used: &Words) -> Ident {
+    hidden_name(function, "Operation", used)
+}
+
+/// The same with another ending.
+pub(crate) fn hidden_name(function: &Ident, ending: &str, used: &Words) -> Ident {
     let mut name = String::new();
     for word in bare(function).split('_').filter(|word| !word.is_empty()) {
         let mut letters = word.chars();
         name.extend(letters.next().into_iter().flat_map(char::to_uppercase));
         name.push_str(letters.as_str());
     }
-    name.push_str("Operation");
+    name.push_str(ending);
     let place = proc_macro2::Span::call_site().located_at(function.span());
     Ident::new(&used.without(name), place)
 }

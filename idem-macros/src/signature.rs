@@ -1,13 +1,14 @@
 //! The checks on a handler's signature, each on its own, so that none hides another.
 
+mod lifetimes;
+
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{
-    Block, FnArg, GenericParam, Item, Lifetime, PatType, Receiver, ReturnType, Signature, Type,
-    TypeImplTrait, TypeReference,
-    visit::{self, Visit},
+    Block, FnArg, Item, PatType, Receiver, ReturnType, Signature, Type, TypeImplTrait, visit::Visit,
 };
 
+use self::lifetimes::Lifetimes;
 use crate::{errors::Errors, handler::Handler, scope::reads_body};
 
 /// axum's limit for a handler, too.
@@ -25,11 +26,50 @@ pub(crate) struct Parameters<'a> {
 
 /// `None` if anything is wrong with it; what is, is in `errors`.
 pub(crate) fn check<'a>(handler: &'a Handler, errors: &mut Errors) -> Option<Parameters<'a>> {
+    check_for(IDEMPOTENT, handler, errors)
+}
+
+/// The same for a consumer.
+pub(crate) fn check_consumer<'a>(
+    handler: &'a Handler,
+    errors: &mut Errors,
+) -> Option<Parameters<'a>> {
     let mut found = Errors::default();
-    qualifiers(&handler.signature, IDEMPOTENT, &mut found);
-    self_type(handler, IDEMPOTENT, &mut found);
+    let parameters = check_for(CONSUMER, handler, &mut found);
+    let signature = &handler.signature;
+    if let Some(parameters) = &parameters {
+        if ends_in(parameters.handle_type, &["Steps"]) {
+            found.at(
+                parameters.handle_type,
+                "a consumer has no recovery points, since the broker delivers its message again: take `&mut Tx<DB>`",
+            );
+        }
+        if parameters.arguments.is_empty() {
+            found.at_span(
+                signature.paren_token.span.join(),
+                "a consumer must take its message: add `message: Message<T>`",
+            );
+        }
+    }
+    if let ReturnType::Type(_, output) = &signature.output
+        && let Some(opaque) = impl_trait(output)
+    {
+        found.at(
+            opaque,
+            "`impl Trait` does not say whether the consumer failed: return `Result<(), E>`",
+        );
+    }
+    let parameters = parameters.filter(|_| found.is_empty());
+    errors.extend(found);
+    parameters
+}
+
+fn check_for<'a>(who: &str, handler: &'a Handler, errors: &mut Errors) -> Option<Parameters<'a>> {
+    let mut found = Errors::default();
+    qualifiers(&handler.signature, who, &mut found);
+    self_type(handler, who, &mut found);
     let lifetimes = Lifetimes::declared_by(&handler.signature);
-    let parameters = parameters(&handler.signature, &lifetimes, &mut found);
+    let parameters = parameters(&handler.signature, who, &lifetimes, &mut found);
     answer(&handler.signature, &lifetimes, &mut found);
     let parameters = parameters.filter(|_| found.is_empty());
     errors.extend(found);
@@ -70,6 +110,7 @@ pub(crate) fn check_without_transaction<'a>(
 
 const IDEMPOTENT: &str = "an idempotent handler";
 const REPEAT_SAFE: &str = "a repeat-safe handler";
+const CONSUMER: &str = "a consumer";
 
 fn answer(signature: &Signature, lifetimes: &Lifetimes, errors: &mut Errors) {
     if let ReturnType::Type(_, output) = &signature.output {
@@ -112,6 +153,7 @@ fn qualifiers(signature: &Signature, who: &str, errors: &mut Errors) {
 
 fn parameters<'a>(
     signature: &'a Signature,
+    who: &str,
     lifetimes: &Lifetimes,
     errors: &mut Errors,
 ) -> Option<Parameters<'a>> {
@@ -126,7 +168,7 @@ fn parameters<'a>(
             })
     };
     if let Some(receiver) = signature.receiver() {
-        refuse_self(receiver, IDEMPOTENT, errors);
+        refuse_self(receiver, who, errors);
     }
     let borrowed = || typed().filter_map(|(at, typed)| Some((at, typed, behind_mut(&typed.ty)?)));
     // of several, the one that is called a transaction is the one meant
@@ -151,12 +193,16 @@ fn parameters<'a>(
             arguments.push(typed);
         }
     }
-    each_argument(&arguments, lifetimes, errors);
+    if who == CONSUMER {
+        each_consumed(&arguments, lifetimes, errors);
+    } else {
+        each_argument(&arguments, lifetimes, errors);
+    }
     let Some((handle_at, handle, handle_type)) = handle else {
         if !misplaced {
             errors.at_span(
                 signature.paren_token.span.join(),
-                "an idempotent handler must take its transaction: add `tx: &mut Tx<DB>`",
+                format!("{who} must take its transaction: add `tx: &mut Tx<DB>`"),
             );
         }
         return None;
@@ -197,6 +243,31 @@ fn each_argument(arguments: &[&PatType], lifetimes: &Lifetimes, errors: &mut Err
             first_too_many,
             format!(
                 "a handler can have at most {MOST_ARGUMENTS} arguments besides its transaction; gather some in a struct with `#[derive(FromRequestParts)]`"
+            ),
+        );
+    }
+}
+
+/// The arguments of a consumer, which are made of its message.
+fn each_consumed(arguments: &[&PatType], lifetimes: &Lifetimes, errors: &mut Errors) {
+    for argument in arguments {
+        if let Some(found) = impl_trait(&argument.ty) {
+            errors.at(
+                found,
+                "`impl Trait` can't be made of a message; name the type",
+            );
+        }
+        lifetimes.refuse_borrows(
+            &argument.ty,
+            "an argument can't borrow: it is made of the message and owned by the consumer; take it by value",
+            errors,
+        );
+    }
+    if let Some(first_too_many) = arguments.get(MOST_ARGUMENTS) {
+        errors.at(
+            first_too_many,
+            format!(
+                "a consumer can have at most {MOST_ARGUMENTS} arguments besides its transaction; gather some in a type of yours that implements `FromMessage`"
             ),
         );
     }
@@ -312,92 +383,4 @@ pub(crate) fn impl_trait(ty: &Type) -> Option<&TypeImplTrait> {
     let mut find = Find(None);
     find.visit_type(ty);
     find.0
-}
-
-/// The lifetime parameters. One may name the transaction's borrow; nothing else lives that long.
-struct Lifetimes(Vec<Ident>);
-
-impl Lifetimes {
-    fn declared_by(signature: &Signature) -> Lifetimes {
-        Lifetimes(
-            signature
-                .generics
-                .lifetimes()
-                .map(|parameter| parameter.lifetime.ident.clone())
-                .collect(),
-        )
-    }
-
-    fn first_borrow(&self, ty: &Type) -> Option<TokenStream> {
-        let mut find = Borrow {
-            declared: &self.0,
-            elided: true,
-            found: None,
-        };
-        find.visit_type(ty);
-        find.found
-    }
-
-    fn refuse_borrows(&self, ty: &Type, message: &str, errors: &mut Errors) {
-        if let Some(found) = self.first_borrow(ty) {
-            errors.at(found, message);
-        }
-    }
-
-    fn refuse_in_bounds(&self, signature: &Signature, errors: &mut Errors) {
-        let mut find = Borrow {
-            declared: &self.0,
-            elided: false,
-            found: None,
-        };
-        for parameter in &signature.generics.params {
-            if !matches!(parameter, GenericParam::Lifetime(_)) {
-                find.visit_generic_param(parameter);
-            }
-        }
-        for predicate in signature
-            .generics
-            .where_clause
-            .iter()
-            .flat_map(|clause| &clause.predicates)
-        {
-            if !matches!(predicate, syn::WherePredicate::Lifetime(_)) {
-                find.visit_where_predicate(predicate);
-            }
-        }
-        if let Some(found) = find.found {
-            errors.at(
-                found,
-                "a handler's types can't depend on a lifetime of its own; use `'static`, or none",
-            );
-        }
-    }
-}
-
-/// The first lifetime other than `'static`. References in `Fn(&T)` and under `for<'a>` are their own.
-struct Borrow<'a> {
-    declared: &'a [Ident],
-    elided: bool,
-    found: Option<TokenStream>,
-}
-
-impl<'a> Visit<'a> for Borrow<'_> {
-    fn visit_lifetime(&mut self, lifetime: &'a Lifetime) {
-        let elided = lifetime.ident == "_" && self.elided;
-        if elided || self.declared.contains(&lifetime.ident) {
-            self.found.get_or_insert_with(|| lifetime.to_token_stream());
-        }
-    }
-
-    fn visit_type_reference(&mut self, reference: &'a TypeReference) {
-        if reference.lifetime.is_none() && self.elided {
-            self.found
-                .get_or_insert_with(|| reference.to_token_stream());
-        }
-        visit::visit_type_reference(self, reference);
-    }
-
-    fn visit_type_bare_fn(&mut self, _: &'a syn::TypeBareFn) {}
-    fn visit_parenthesized_generic_arguments(&mut self, _: &'a syn::ParenthesizedGenericArguments) {
-    }
 }

@@ -1,6 +1,7 @@
 //! Everything but what rustc says of the expansion, which the UI tests of the workspace show.
 
 mod arguments;
+mod consumer;
 mod derives;
 mod lints;
 mod repeat_safe;

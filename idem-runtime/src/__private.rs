@@ -8,9 +8,14 @@ pub use std::option::Option::Some;
 pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
 
-pub use crate::bounds::{future, router_state};
+pub use crate::bounds::{future, message, router_state};
 pub use crate::call::{AllParts, Call, Running, Split, run};
 pub use crate::capability::{EffectFree, field, vet};
+pub use crate::inbox::consumer::{
+    Consumer, ConsumerFunctions, ConsumerSpec, FaultyConsumer, MessageIdentity, Registered,
+    Registration,
+};
+pub use crate::inbox::verdict::verdict;
 pub use crate::operation::{
     AuthorizeOf, Errors, Expired, Functions, InFlight, InputsOf, KeyRequirement, KeySpace,
     Operation, PrefixOf, RebuildOf, Spec,
@@ -35,6 +40,20 @@ macro_rules! __spec {
     }};
 }
 pub use __spec as spec;
+
+/// The specification of a consumer whose attribute says nothing but its source.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __consumer_spec {
+    ($name:literal, $source:literal, $function:literal) => {
+        $crate::inbox::ConsumerSpec::new(
+            $name,
+            $source,
+            ::core::concat!(::core::module_path!(), "::", $function),
+        )
+    };
+}
+pub use __consumer_spec as consumer_spec;
 
 /// A duration of the attribute.
 #[must_use]

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 
 use crate::call::HasIdempotency;
+use crate::inbox::FromMessage;
 use crate::routing::declared::{Declared, declared};
 use crate::settle::Settled;
 use crate::tx::Handle;
@@ -23,6 +24,21 @@ pub struct HandlerFuture;
 #[must_use]
 pub const fn router_state() -> RouterState {
     RouterState
+}
+
+/// What a consumer's arguments are made of.
+#[derive(Debug)]
+pub struct ConsumedMessage;
+
+/// Starts the check of a consumer's argument.
+#[must_use]
+pub const fn message() -> ConsumedMessage {
+    ConsumedMessage
+}
+
+impl ConsumedMessage {
+    /// It can be made of a message and of this state.
+    pub const fn makes<T: FromMessage<S>, S>(self) {}
 }
 
 /// Starts the check of a handler's future.

@@ -184,4 +184,5 @@ effect_free!(
     crate::scope::ScopeKey,
     crate::Replay,
     crate::Spec,
+    crate::inbox::Incoming,
 );

@@ -145,6 +145,7 @@
 //! | [`problem`] | every error answer, with its stable code |
 //! | [`telemetry`] | signals: one a request |
 //! | [`operations`] | operations with recovery points that are not resolved, and decisions about them |
+//! | [`macro@consumer`], [`inbox`] | messages of a broker, each processed once |
 //! | [`Sweeper`], [`Erased`] | how records end |
 //! | [`PayloadCipher`], [`Replay`] | stored answers encrypted, or built again |
 

@@ -30,11 +30,11 @@ mod message;
 pub mod nats;
 mod operators;
 mod publisher;
-#[cfg(feature = "testing")]
-mod testing;
 mod relay;
 mod staging;
 mod state;
+#[cfg(feature = "testing")]
+mod testing;
 mod trace;
 mod view;
 #[cfg(feature = "webhook")]

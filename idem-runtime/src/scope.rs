@@ -160,8 +160,14 @@ impl RecordId {
     }
 
     /// What the audit knows a message of the outbox by.
-    pub(crate) fn of_message(id: &uuid::Uuid) -> RecordId {
-        RecordId(digest::tagged("idem/message/1", [id.as_bytes().as_slice()]))
+    pub(crate) fn of_staged(id: &uuid::Uuid) -> RecordId {
+        RecordId(digest::tagged("idem/outbox/1", [id.as_bytes().as_slice()]))
+    }
+
+    /// The row of a message that a consumer processes.
+    pub(crate) fn of_delivered(consumer: &str, source: &str, id: &[u8]) -> RecordId {
+        let parts = [consumer.as_bytes(), source.as_bytes(), id];
+        RecordId(digest::tagged("idem/inbox/1", parts))
     }
 
     /// A record's name as it was read from a database; `None` unless it is 32 bytes long.

@@ -191,12 +191,12 @@ impl<R> Total<R> {
 }
 
 /// Whether a serialization failure or a deadlock is anywhere in the chain.
-fn asks_to_run_again(error: &(dyn Error + 'static)) -> bool {
+pub(crate) fn asks_to_run_again(error: &(dyn Error + 'static)) -> bool {
     holds(error, backend::asks_to_run_again)
 }
 
 /// Whether the database's error in the chain is such a one.
-fn holds(error: &(dyn Error + 'static), such: fn(&sqlx::Error) -> bool) -> bool {
+pub(crate) fn holds(error: &(dyn Error + 'static), such: fn(&sqlx::Error) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<sqlx::Error>() {

@@ -235,6 +235,12 @@ impl<DB: Backend> Tx<DB> {
         DB::TransactionManager::get_transaction_depth(&self.connection) > 1
     }
 
+    /// Whether no transaction is open any more: PostgreSQL aborts one at an error, and the look at its state rolls it back. A
+    /// commit would then succeed, and commit nothing.
+    pub(crate) fn is_over(&self) -> bool {
+        DB::TransactionManager::get_transaction_depth(&self.connection) == 0
+    }
+
     pub(crate) async fn state(
         &mut self,
         claim: Option<&Claim<'_>>,

@@ -12,6 +12,7 @@ use sqlx::{Database, Pool};
 
 use crate::scope::{RecordId, ScopeKey};
 
+pub(crate) mod inbox;
 #[cfg(feature = "mysql")]
 mod mysql;
 pub(crate) mod operations;
@@ -22,6 +23,7 @@ mod postgres;
 mod sqlite;
 mod types;
 
+pub(crate) use inbox::InboxStore;
 pub(crate) use operations::OperationStore;
 use operations::{Fence, Written};
 pub(crate) use outbox::OutboxStore;
@@ -34,7 +36,7 @@ pub(crate) use types::{
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
-pub trait Backend: Database + OperationStore + OutboxStore + sealed::Sealed {
+pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed::Sealed {
     /// Whether one writer at a time is all the engine allows (SQLite).
     const SINGLE_WRITER: bool;
 

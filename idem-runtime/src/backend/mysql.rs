@@ -74,6 +74,7 @@ macro_rules! columns {
 mod alone;
 mod claim;
 mod errors;
+mod inbox;
 mod migrations;
 mod operations;
 mod outbox;
@@ -249,6 +250,7 @@ impl Backend for MySql {
         include_str!("mysql/0001_keys.sql"),
         include_str!("mysql/0002_operations.sql"),
         include_str!("mysql/0003_outbox.sql"),
+        include_str!("mysql/0004_inbox.sql"),
     ];
 
     async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i64> {

@@ -17,6 +17,7 @@ use super::{
 use crate::scope::{RecordId, ScopeKey};
 
 mod fused;
+mod inbox;
 mod migrations;
 mod operations;
 mod outbox;
@@ -400,6 +401,7 @@ impl Backend for Postgres {
         include_str!("postgres/0001_keys.sql"),
         include_str!("postgres/0002_operations.sql"),
         include_str!("postgres/0003_outbox.sql"),
+        include_str!("postgres/0004_inbox.sql"),
     ];
 
     async fn migrate(connection: &mut PgConnection) -> sqlx::Result<i64> {

@@ -27,6 +27,7 @@ macro_rules! now {
     };
 }
 
+mod inbox;
 mod migrations;
 mod operations;
 mod outbox;
@@ -247,6 +248,7 @@ impl Backend for Sqlite {
         include_str!("sqlite/0001_keys.sql"),
         include_str!("sqlite/0002_operations.sql"),
         include_str!("sqlite/0003_outbox.sql"),
+        include_str!("sqlite/0004_inbox.sql"),
     ];
 
     async fn migrate(connection: &mut SqliteConnection) -> sqlx::Result<i64> {

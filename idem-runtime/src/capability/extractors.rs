@@ -57,3 +57,4 @@ impl<T: EffectFree> EffectFree for axum::Json<T> {}
 impl<T: EffectFree> EffectFree for axum::Form<T> {}
 impl<T: EffectFree> EffectFree for axum::extract::Query<T> {}
 impl<T: EffectFree> EffectFree for axum::extract::Path<T> {}
+impl<T: EffectFree> EffectFree for crate::inbox::Message<T> {}

@@ -9,7 +9,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use serde::de::DeserializeOwned;
 
-/// An argument that axum makes from the request alone.
+/// An argument that is made from the request, or from the message, alone.
 pub trait RequestData {
     /// What the handler is given in its place, where it asks for a `Result`.
     type Rejection;
@@ -34,6 +34,7 @@ read_by_serde!(
     axum::Form<T>,
     axum::extract::Query<T>,
     axum::extract::Path<T>,
+    crate::inbox::Message<T>,
 );
 
 // the body, unread: made of the buffered request

@@ -15,9 +15,9 @@ use crate::response::HeaderPolicy;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(super) ttl: Duration,
-    pub(super) wait: Duration,
+    pub(crate) wait: Duration,
     pub(super) tombstone: Duration,
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     pub(super) errors: Errors,
     pub(super) in_flight: InFlight,
     pub(super) expired: Expired,

@@ -262,5 +262,5 @@ impl<DB: Backend> Outbox<DB> {
 
 /// What the audit knows a message by: keys are known there by a digest of 32 bytes.
 pub(crate) fn audited(id: MessageId) -> RecordId {
-    RecordId::of_message(id.as_uuid())
+    RecordId::of_staged(id.as_uuid())
 }

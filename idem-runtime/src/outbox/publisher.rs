@@ -1,8 +1,8 @@
 //! Where messages go.
 
 use std::future::Future;
-use std::time::Duration;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::OutboxMessage;
 

@@ -38,8 +38,8 @@ impl<DB: Backend> Idempotency<DB> {
     }
 }
 
-/// Erases the stored answers of expired keys that keep a tombstone, then deletes the records whose
-/// retention is over. Made by [`Idempotency::sweeper`].
+/// Erases the stored answers of expired keys that keep a tombstone, then deletes the records, and the messages of the
+/// [inbox](crate::inbox), whose retention is over. Made by [`Idempotency::sweeper`].
 ///
 /// Only *completed* records are touched, and only by the database's clock: a record that a request
 /// replaces in the same moment is left to it, and one without a known outcome stays for ever. Each batch
@@ -63,6 +63,8 @@ pub struct Swept {
     pub answers: u64,
     /// Records that were deleted.
     pub records: u64,
+    /// Processed messages that consumers need remember no longer.
+    pub messages: u64,
     /// Batches that it took.
     pub batches: u64,
 }
@@ -176,6 +178,7 @@ impl<DB: Backend> Sweeper<DB> {
         let Swept {
             answers,
             records,
+            messages,
             batches,
         } = swept;
         macro_rules! event {
@@ -184,13 +187,14 @@ impl<DB: Backend> Sweeper<DB> {
                     target: "idem",
                     answers,
                     records,
+                    messages,
                     batches,
                     elapsed_seconds = started.elapsed().as_secs_f64(),
                     "swept"
                 )
             };
         }
-        if answers + records > 0 {
+        if answers + records + messages > 0 {
             event!(info);
         } else {
             event!(debug);
@@ -228,6 +232,19 @@ impl<DB: Backend> Sweeper<DB> {
             swept.records += records;
             swept.batches += 1;
             if !self.goes_on(records, stop).await {
+                break;
+            }
+        }
+        while !stop.is_cancelled() {
+            let messages = self
+                .idempotency
+                .batch("the deletion of expired messages", move |connection| {
+                    Box::pin(DB::delete_expired_messages(connection, batch))
+                })
+                .await?;
+            swept.messages += messages;
+            swept.batches += 1;
+            if !self.goes_on(messages, stop).await {
                 break;
             }
         }

@@ -100,7 +100,7 @@ pub(super) async fn erase_scope(
 }
 
 /// Executes a statement on rows that are locked. Returns how many there were.
-async fn execute_on(
+pub(super) async fn execute_on(
     connection: &mut MySqlConnection,
     statement: &'static str,
     ids: &[Vec<u8>],

@@ -1,0 +1,103 @@
+//! The rows of processed messages.
+
+use sqlx::postgres::PgConnection;
+use sqlx::{Postgres, Row};
+
+use super::super::inbox::{Entry, InboxStore, Processed, STATE_PROCESSED, STATE_UNKNOWN, Taken};
+use crate::scope::RecordId;
+
+/// Any isolation. The lock is tried and not waited for, so that no connection is held by a duplicate of a message whose
+/// consumer runs; the unique index is what makes it right. At REPEATABLE READ and above a row that the snapshot can't
+/// see raises 40001.
+const TAKE: &str = "\
+    WITH l AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1, $2) AS won), \
+         taken AS (INSERT INTO idem_inbox AS k \
+              (id, consumer, source, owner, state, processed_at, expires_at) \
+            SELECT $3, $4, $5, $6, $7, statement_timestamp(), \
+              statement_timestamp() + $8 * interval '1 millisecond' FROM l WHERE l.won \
+            ON CONFLICT (id) DO UPDATE SET consumer = excluded.consumer, source = excluded.source, \
+              owner = excluded.owner, state = excluded.state, \
+              processed_at = excluded.processed_at, expires_at = excluded.expires_at \
+             WHERE k.expires_at <= statement_timestamp() \
+            RETURNING 1) \
+    SELECT l.won, EXISTS (SELECT FROM taken) FROM l";
+
+/// Any isolation. Own statement, own snapshot.
+const PROCESSED: &str =
+    "SELECT owner, state FROM idem_inbox WHERE id = $1 AND expires_at > statement_timestamp()";
+
+/// In no transaction. The row may be the attempt's own: its consumer committed it.
+const KEEP_UNKNOWN: &str = "\
+    INSERT INTO idem_inbox AS k (id, consumer, source, owner, state, processed_at, expires_at) \
+    VALUES ($1, $2, $3, $4, $5, statement_timestamp(), \
+       statement_timestamp() + $6 * interval '1 millisecond') \
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state, owner = excluded.owner, \
+       processed_at = excluded.processed_at, expires_at = excluded.expires_at \
+     WHERE k.expires_at <= statement_timestamp() OR k.owner = excluded.owner";
+
+impl InboxStore for Postgres {
+    const ENDS_BY_ITSELF: bool = false;
+
+    async fn take(connection: &mut PgConnection, entry: &Entry) -> sqlx::Result<Taken> {
+        let row = sqlx::query(TAKE)
+            .bind(entry.lock_namespace)
+            .bind(entry.id.lock_word())
+            .bind(entry.id.as_bytes().as_slice())
+            .bind(&entry.consumer)
+            .bind(&entry.source)
+            .bind(entry.owner.as_slice())
+            .bind(STATE_PROCESSED)
+            .bind(entry.ttl_millis())
+            .fetch_one(&mut *connection)
+            .await?;
+        let (won, taken): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+        if taken {
+            return Ok(Taken::Won);
+        }
+        if !won {
+            return Ok(Taken::InFlight);
+        }
+        // It may have expired, or been swept, since: then the next look takes it.
+        let held = Self::processed(connection, &entry.id).await?;
+        Ok(held.map_or(Taken::InFlight, Taken::Held))
+    }
+
+    async fn processed(
+        connection: &mut PgConnection,
+        id: &RecordId,
+    ) -> sqlx::Result<Option<Processed>> {
+        let row: Option<(Vec<u8>, i16)> = sqlx::query_as(PROCESSED)
+            .bind(id.as_bytes().as_slice())
+            .fetch_optional(connection)
+            .await?;
+        Ok(row.map(|(owner, state)| Processed::from_sql(owner, state)))
+    }
+
+    async fn keep_unknown(connection: &mut PgConnection, entry: &Entry) -> sqlx::Result<()> {
+        sqlx::query(KEEP_UNKNOWN)
+            .bind(entry.id.as_bytes().as_slice())
+            .bind(&entry.consumer)
+            .bind(&entry.source)
+            .bind(entry.owner.as_slice())
+            .bind(STATE_UNKNOWN)
+            .bind(entry.ttl_millis())
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+
+    async fn delete_expired_messages(
+        connection: &mut PgConnection,
+        batch: u32,
+    ) -> sqlx::Result<u64> {
+        sqlx::query(
+            "DELETE FROM idem_inbox WHERE ctid = ANY (ARRAY( \
+                SELECT ctid FROM idem_inbox WHERE expires_at <= now() \
+                 LIMIT $1 FOR UPDATE SKIP LOCKED))",
+        )
+        .bind(i64::from(batch))
+        .execute(connection)
+        .await
+        .map(|done| done.rows_affected())
+    }
+}
