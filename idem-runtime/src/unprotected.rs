@@ -78,7 +78,9 @@ async fn once<DB: Backend>(
             return refuse(Code::HandlerTimedOut);
         }
     };
-    let poisoned = tx.is_poisoned() || tx.is_nested() || state == TransactionState::RolledBack;
+    // PostgreSQL aborts a transaction at an error, also at one that its handler ignored.
+    let poisoned =
+        tx.is_poisoned() || tx.is_nested() || tx.is_over() || state == TransactionState::RolledBack;
     if state == TransactionState::Ended {
         tx.roll_back().await;
         return refuse(Code::TransactionEnded);

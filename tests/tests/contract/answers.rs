@@ -71,9 +71,18 @@ async fn without_its_key_an_optional_operation_runs_each_time(app: &Fixture) {
 
     let failed = call.clone().asking("err", 402).send().await;
     assert_eq!(failed.status, 402);
-    let failed = call.asking("status", 500).send().await;
+    let failed = call.clone().asking("status", 500).send().await;
     assert_eq!(failed.status, 500);
     assert_eq!(app.rows("alice").await.len(), 2, "a plain transaction");
+    // PostgreSQL has aborted the transaction then, and would commit nothing.
+    let swallowed = call.asking("fault", "swallow").send().await;
+    if app.database.backend().is_postgres() {
+        swallowed.assert_problem(500, "idempotency-transaction-aborted");
+        assert_eq!(app.rows("alice").await.len(), 2);
+    } else {
+        assert_eq!(swallowed.status, 201);
+        assert_eq!(app.rows("alice").await.len(), 3);
+    }
 }
 
 async fn with_its_key_an_optional_operation_is_protected(app: &Fixture) {

@@ -1,6 +1,6 @@
 //! Publishers that fail.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use idem_tests::wait::{PATIENCE, until};
 use serde_json::json;
@@ -15,6 +15,7 @@ on_each_database!(
     a_full_batch_of_poisoned_messages_does_not_stop_a_good_one,
     a_poisoned_message_blocks_its_own_key_until_it_is_dead,
     a_rejected_message_is_dead_at_once,
+    a_receiver_that_asks_for_time_is_given_it,
     a_publisher_that_is_out_of_reach_costs_no_attempt_and_stops_no_other,
     a_publisher_that_hangs_holds_its_own_key_up_alone,
     a_topic_without_a_publisher_says_so,
@@ -111,6 +112,26 @@ async fn a_rejected_message_is_dead_at_once<DB: Tested>() {
     let relayed = world.relay(&broker).run_once().await.unwrap();
     assert_eq!(relayed.dead, 1);
     assert_eq!(broker.asked().len(), 1);
+}
+
+async fn a_receiver_that_asks_for_time_is_given_it<DB: Tested>() {
+    let asked = Duration::from_millis(1500);
+    let world = World::<DB>::new().await;
+    let broker = Broker::new(move |message| match message.attempt() {
+        1 => Say::FailFor(asked),
+        _ => Say::Confirm,
+    });
+    world.stage(vec![letter("a", 0)]).await;
+    let begun = Instant::now();
+    let soon = Duration::from_millis(10);
+    let relay = world.relay(&broker).backoff(soon, soon).spawn();
+    until("it is confirmed", PATIENCE, async || {
+        world.stored().await == 0
+    })
+    .await;
+    relay.stop().await;
+    assert_eq!(broker.asked().len(), 2);
+    assert!(broker.has()[0].at - begun >= asked);
 }
 
 async fn a_publisher_that_is_out_of_reach_costs_no_attempt_and_stops_no_other<DB: Tested>() {

@@ -17,6 +17,8 @@ pub(crate) enum Say {
     LoseConfirmation,
     /// It does not take it.
     Fail,
+    /// The same, for so long.
+    FailFor(Duration),
     /// It never will.
     Reject,
     /// Nobody is there.
@@ -124,6 +126,7 @@ impl Publisher for Broker {
             Say::Confirm => Ok(()),
             Say::LoseConfirmation => Err(PublishError::Unconfirmed("it got lost".into())),
             Say::Fail => Err(PublishError::Failed("the queue is full".into())),
+            Say::FailFor(time) => Err(PublishError::failed_until("come again later", time)),
             Say::Reject => Err(PublishError::Rejected("no such exchange".into())),
             Say::Unavailable => Err(PublishError::Unavailable("connection refused".into())),
             Say::Hang => std::future::pending().await,

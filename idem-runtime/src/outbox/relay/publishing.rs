@@ -18,10 +18,11 @@ use crate::outbox::{OutboxMessage, PublishError};
 #[derive(Debug)]
 pub(super) enum Fate {
     Delivered,
-    /// An attempt that failed, and why; whether another would, too.
+    /// An attempt that failed, and why; whether another would, too, and how long the receiver asks to be left alone.
     Failed {
         reason: String,
         for_ever: bool,
+        after: Option<Duration>,
     },
     /// The publisher of this route takes nothing now.
     Unavailable {
@@ -104,6 +105,7 @@ async fn publish(routes: &Routes, message: &OutboxMessage, limit: Duration) -> F
         return Fate::Failed {
             reason,
             for_ever: false,
+            after: None,
         };
     };
     faults::point("relay.publish.before");
@@ -111,7 +113,7 @@ async fn publish(routes: &Routes, message: &OutboxMessage, limit: Duration) -> F
     let publishing = async { publisher.publish(message).await };
     let published = timeout(limit, AssertUnwindSafe(publishing).catch_unwind()).await;
     faults::point("relay.publish.after");
-    let (reason, for_ever) = match published {
+    let (reason, for_ever, after) = match published {
         Ok(Ok(Ok(()))) => return Fate::Delivered,
         Ok(Ok(Err(PublishError::Unavailable(error)))) => {
             let reason = PublishError::Unavailable(error).to_string();
@@ -119,13 +121,21 @@ async fn publish(routes: &Routes, message: &OutboxMessage, limit: Duration) -> F
         }
         Ok(Ok(Err(error))) => {
             let for_ever = matches!(error, PublishError::Rejected(_));
-            (error.to_string(), for_ever)
+            (error.to_string(), for_ever, error.retry_after())
         }
         Ok(Err(panic)) => {
             faults::let_through(panic);
-            ("the publisher panicked".to_owned(), false)
+            ("the publisher panicked".to_owned(), false, None)
         }
-        Err(_) => (format!("no confirmation came within {limit:?}"), false),
+        Err(_) => (
+            format!("no confirmation came within {limit:?}"),
+            false,
+            None,
+        ),
     };
-    Fate::Failed { reason, for_ever }
+    Fate::Failed {
+        reason,
+        for_ever,
+        after,
+    }
 }

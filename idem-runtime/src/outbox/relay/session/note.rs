@@ -10,6 +10,9 @@ use crate::backend::outbox::FailedAttempt;
 use crate::outbox::relay::publishing::{Done, Fate};
 use crate::telemetry;
 
+/// The longest time for which a receiver is left alone because it asks so.
+const LONGEST_WISH: Duration = Duration::from_secs(24 * 3600);
+
 impl<DB: Backend> Session<DB> {
     pub(super) fn note(&mut self, Done { row, fate }: Done) {
         let message = &row.message;
@@ -31,10 +34,17 @@ impl<DB: Backend> Session<DB> {
                 telemetry::outbox::delivered();
                 self.outcome.delivered.push((row.position, message.id()));
             }
-            Fate::Failed { reason, for_ever } => {
+            Fate::Failed {
+                reason,
+                for_ever,
+                after,
+            } => {
                 let attempt = message.attempt();
                 let dead = for_ever || attempt >= self.settings.max_attempts;
-                let delay = (!dead).then(|| self.settings.pause(attempt));
+                let delay = (!dead).then(|| {
+                    let asked = after.unwrap_or_default().min(LONGEST_WISH);
+                    self.settings.pause(attempt).max(asked)
+                });
                 telemetry::outbox::failed(message, &reason, delay);
                 if dead {
                     self.relayed.dead += 1;
