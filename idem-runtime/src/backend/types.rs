@@ -39,7 +39,6 @@ pub struct Answer<'a> {
 
 impl Answer<'_> {
     /// Of headers and body, in bytes.
-    #[cfg(feature = "postgres")]
     pub(crate) fn content_length(&self) -> usize {
         self.content
             .as_ref()
