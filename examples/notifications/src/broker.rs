@@ -102,12 +102,14 @@ async fn launch(directory: &Path, port: u16) -> Result<Child, BrokerError> {
     Err(BrokerError::Silent)
 }
 
-/// Servers lie in `/usr/sbin`, which is not in everybody's `PATH`.
+/// The program that NATS_SERVER names, or the one that is installed. Servers lie in `/usr/sbin`, which is not in everybody's
+/// `PATH`.
 fn find() -> Option<PathBuf> {
+    let program = env::var_os("NATS_SERVER").unwrap_or_else(|| PROGRAM.into());
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
     folders.push("/usr/sbin".into());
-    let mut files = folders.into_iter().map(|folder| folder.join(PROGRAM));
+    let mut files = folders.into_iter().map(|folder| folder.join(&program));
     files.find(|file| file.is_file())
 }
 

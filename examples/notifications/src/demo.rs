@@ -98,12 +98,12 @@ async fn broker(stage: &mut Stage) -> Result<()> {
     for account in ["alice", "bob", "alice"] {
         stage.place(account, "lamp").await?;
     }
-    let waiting = stage.waiting().await?;
+    let waiting = stage.events_waiting().await?;
     println!(
-        "   Three more orders are made without it, and answered. Messages that wait in the outbox: {waiting}."
+        "   Three more orders are made without it, and answered. Events that wait in the outbox: {waiting}."
     );
     if waiting < 3 {
-        return Err(format!("expected 3 messages or more to wait, not {waiting}").into());
+        return Err(format!("expected 3 events or more to wait, not {waiting}").into());
     }
     stage.restart_broker().await?;
     println!("   It is back, with what it had stored.");

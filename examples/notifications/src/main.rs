@@ -27,7 +27,7 @@ notifications shop      on 127.0.0.1:3003 or ADDR; WEBHOOK_URL is its receiver's
 notifications ledger    on 127.0.0.1:3004 or ADDR
 notifications receiver  on 127.0.0.1:3005 or ADDR
 
-Without NATS_URL, `serve` and `--demo` start a `nats-server`. WEBHOOK_SECRET is what webhooks are signed with.
+Without NATS_URL, `serve` and `--demo` start a `nats-server`, or the program that NATS_SERVER names. WEBHOOK_SECRET is what webhooks are signed with.
 DATABASE_URL names the database; without it, a build for SQLite makes `shop.db`, `ledger.db` and `receiver.db` here.";
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;

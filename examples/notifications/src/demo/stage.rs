@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::jetstream::stream::Stream;
 use axum::http::StatusCode;
 use idem_runtime::Idempotency;
-use idem_runtime::outbox::Outbox;
+use idem_runtime::outbox::{Messages, Outbox};
 use tempfile::TempDir;
 
 use super::Result;
@@ -144,9 +144,15 @@ impl Stage {
     }
 
     /// Messages that are staged and not known to be published.
-    pub(super) async fn waiting(&self) -> Result<u64> {
+    async fn waiting(&self) -> Result<u64> {
         let counts = self.outbox.counts().await?;
         Ok(counts.pending + counts.delayed + counts.failed)
+    }
+
+    /// Events among them.
+    pub(super) async fn events_waiting(&self) -> Result<usize> {
+        let events = Messages::all().topic("order.placed");
+        Ok(self.outbox.list(&events).await?.len())
     }
 
     pub(super) async fn accounts(&self) -> Result<Accounts> {
