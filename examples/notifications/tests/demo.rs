@@ -40,6 +40,8 @@ fn whatever_is_killed_each_order_is_entered_once_and_in_order() {
 fn a_demo_that_is_told_to_stop_stops_what_it_has_started() {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     let directory = tempfile::tempdir().unwrap();
     let mut demo = program()
@@ -52,6 +54,8 @@ fn a_demo_that_is_told_to_stop_stops_what_it_has_started() {
     let mut line = String::new();
     story.read_line(&mut line).unwrap();
     assert!(line.starts_with("1. "), "{line}");
+    #[cfg(target_os = "linux")]
+    assert_eq!(started_with(directory.path()).len(), 5, "all run");
     let left = || fs::read_dir(directory.path()).unwrap().count();
     assert_ne!(left(), 0, "files of the broker and of the databases");
 
@@ -59,19 +63,32 @@ fn a_demo_that_is_told_to_stop_stops_what_it_has_started() {
         .args(["-INT", &demo.id().to_string()])
         .status();
     assert!(told.unwrap().success());
-    // A part that runs on holds the other end of its pipe, and this read would not end.
     while story.read_line(&mut line).unwrap() > 0 {}
     assert_eq!(demo.wait().unwrap().code(), Some(1));
     assert_eq!(left(), 0);
-    let processes = fs::read_dir("/proc").map(|entries| {
-        entries
-            .flatten()
-            .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
-            .map(|line| String::from_utf8_lossy(&line).into_owned())
-            .filter(|line| line.contains(directory.path().to_str().unwrap()))
-            .collect::<Vec<_>>()
-    });
-    assert_eq!(processes.unwrap_or_default(), Vec::<String>::new());
+    let patience = Instant::now() + Duration::from_secs(10);
+    while !started_with(directory.path()).is_empty() {
+        let started = started_with(directory.path());
+        assert!(Instant::now() < patience, "still there: {started:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The processes that have this folder in their environment. Linux tells.
+#[cfg(unix)]
+fn started_with(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter(|process| {
+            let environment = fs::read(process.path().join("environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(folder)
+        })
+        .map(|process| {
+            let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&command).replace('\0', " ")
+        })
+        .collect()
 }
 
 #[test]
