@@ -94,6 +94,7 @@ pub(crate) struct Horizon {
 #[derive(Debug)]
 pub(crate) struct FailedAttempt {
     pub(crate) position: i64,
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
     pub(crate) id: MessageId,
     /// How many attempts it had before this one: another relay's word is not overwritten.
     pub(crate) attempts: u32,

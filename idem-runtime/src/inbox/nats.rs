@@ -14,8 +14,6 @@ use super::source::{Horizon, Redelivery, Source, SourceError};
 
 /// How long one request for messages stands. What it is answered with after a shutdown is delivered again.
 const REQUEST: Duration = Duration::from_secs(5);
-/// How often the server says that a request still stands.
-const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// A stream's messages, through a durable pull consumer, which is made where there is none: explicit acknowledgements, and
 /// deliveries without a limit of the server's. One that is there is used as it is configured.
@@ -212,8 +210,9 @@ impl JetStream {
         let request = match &mut self.request {
             Some(request) => request,
             none => {
+                // Without heartbeats: after one, the client sleeps on whatever comes, and drops it when the request is over.
                 let request = consumer.batch().max_messages(most).expires(REQUEST);
-                let request = request.heartbeat(HEARTBEAT).messages().await;
+                let request = request.messages().await;
                 none.insert(request.map_err(SourceError::unavailable)?)
             }
         };

@@ -5,6 +5,7 @@ mod child;
 mod link;
 mod nats;
 mod nats_restart;
+mod nats_silence;
 
 /// A server that `tests/run` started, or that somebody has.
 fn url(name: &str) -> String {

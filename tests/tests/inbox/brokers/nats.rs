@@ -84,6 +84,11 @@ impl Streams {
         consumer.cached_info().clone()
     }
 
+    /// How often messages were delivered.
+    pub(super) async fn deliveries(&self, durable: &str) -> u64 {
+        self.info(durable).await.delivered.consumer_sequence
+    }
+
     /// Until nothing is to be delivered or acknowledged.
     pub(super) async fn until_done(&self, durable: &str) {
         until("all are acknowledged", PATIENCE * 2, async || {
