@@ -1,7 +1,7 @@
 //! A PostgreSQL server of a test's own, which it may crash.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -107,10 +107,24 @@ impl PrivatePostgres {
             .expect("postgres starts");
         self.process = Some(process);
         let start = Instant::now();
-        while TcpStream::connect(self.address).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(60), "it listens");
+        // It listens before it lets anybody in.
+        while !self.lets_in() {
+            assert!(start.elapsed() < Duration::from_secs(60), "it is ready");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    fn lets_in(&self) -> bool {
+        let asked = Command::new(self.programs.join("pg_isready"))
+            .args([
+                "-q",
+                "-h",
+                "127.0.0.1",
+                "-p",
+                &self.address.port().to_string(),
+            ])
+            .status();
+        asked.is_ok_and(|status| status.success())
     }
 
     fn data(&self) -> PathBuf {
