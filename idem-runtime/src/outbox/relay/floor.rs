@@ -50,15 +50,23 @@ impl Floor {
         self.position
     }
 
-    /// What the database said of its transactions when a batch was read.
-    pub(super) fn look(&mut self, horizon: Horizon) {
-        while let Some((position, next)) = self.candidates.front() {
-            if *next > horizon.oldest {
-                break;
-            }
-            self.position = self.position.max(*position);
-            self.candidates.pop_front();
-        }
+    /// The position up to which nothing is still to appear, by what the database said of its transactions when a batch was read.
+    /// What did appear meanwhile is in that batch, or was left out of it.
+    pub(super) fn believed(&self, horizon: Horizon) -> i64 {
+        let believed = self
+            .candidates
+            .iter()
+            .take_while(|(_, next)| *next <= horizon.oldest);
+        believed
+            .map(|(position, _)| *position)
+            .fold(self.position, i64::max)
+    }
+
+    /// Nothing is left up to this position.
+    pub(super) fn raise(&mut self, position: i64) {
+        self.position = self.position.max(position);
+        self.candidates
+            .retain(|(candidate, _)| *candidate > self.position);
     }
 
     /// All messages up to a position that could be seen are settled.
@@ -88,13 +96,15 @@ mod tests {
         let mut floor = Floor::new();
         // Transaction 5 runs, and may have drawn a lower position.
         floor.settled(100, horizon(5, 9));
-        floor.look(horizon(5, 12));
-        assert_eq!(floor.position(Instant::now()), 0);
+        assert_eq!(floor.believed(horizon(5, 12)), 0);
         // 8 had begun, too.
-        floor.look(horizon(8, 12));
+        assert_eq!(floor.believed(horizon(8, 12)), 0);
+        assert_eq!(floor.believed(horizon(9, 12)), 100);
+        // What the batch of that moment held may be left over.
         assert_eq!(floor.position(Instant::now()), 0);
-        floor.look(horizon(9, 12));
-        assert_eq!(floor.position(Instant::now()), 100);
+        floor.raise(60);
+        assert_eq!(floor.position(Instant::now()), 60);
+        assert_eq!(floor.believed(horizon(9, 12)), 100);
     }
 
     #[test]
@@ -102,7 +112,7 @@ mod tests {
         let mut floor = Floor::new();
         floor.settled(100, horizon(9, 9));
         floor.reset();
-        floor.look(horizon(10, 10));
+        assert_eq!(floor.believed(horizon(10, 10)), 0);
         assert_eq!(floor.position(Instant::now()), 0);
     }
 
@@ -110,7 +120,7 @@ mod tests {
     fn once_a_minute_all_is_read() {
         let mut floor = Floor::new();
         floor.settled(100, horizon(9, 9));
-        floor.look(horizon(9, 9));
+        floor.raise(floor.believed(horizon(9, 9)));
         assert_eq!(floor.position(Instant::now()), 100);
         assert_eq!(floor.position(Instant::now() + WHOLE), 0);
     }

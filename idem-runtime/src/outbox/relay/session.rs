@@ -56,8 +56,11 @@ impl Pause {
 /// What a batch says about where to read from next, if all of it is settled.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    position: i64,
+    /// The last that was read of those that never failed.
+    position: Option<i64>,
     horizon: Horizon,
+    /// Up to which nothing else is to appear.
+    believed: i64,
 }
 
 pub(super) struct Session<DB: Backend> {
@@ -207,16 +210,27 @@ impl<DB: Backend> Session<DB> {
             .store
             .read(async |connection: &mut DB::Connection| DB::fetch(connection, &ask).await);
         let Batch { rows, horizon } = fetched.await?;
-        if let Some(horizon) = horizon {
-            self.floor.look(horizon);
+        if let Some(horizon) = horizon
+            && !horizon.blocked
+            && busy == 0
+            && paused.is_empty()
+        {
             let pending = rows.iter().filter(|row| row.state == MessageState::Pending);
-            let last = pending.map(|row| row.position).max();
-            if let Some(position) = last
-                && !horizon.blocked
-                && busy == 0
-                && paused.is_empty()
-            {
-                self.seen = Some(Seen { position, horizon });
+            let position = pending.clone().map(|row| row.position).max();
+            let mut believed = self.floor.believed(horizon);
+            if pending.count() >= batch as usize {
+                // There may be more below it.
+                believed = believed.min(position.unwrap_or(0));
+            }
+            let seen = Seen {
+                position,
+                horizon,
+                believed,
+            };
+            if rows.is_empty() {
+                self.floor.raise(believed);
+            } else {
+                self.seen = Some(seen);
             }
         }
         let any = !rows.is_empty();
@@ -272,8 +286,11 @@ impl<DB: Backend> Session<DB> {
         faults::point("relay.settle.after");
         self.outcome.delivered.clear();
         self.outcome.failed.clear();
-        if let Some(Seen { position, horizon }) = self.seen.take() {
-            self.floor.settled(position, horizon);
+        if let Some(seen) = self.seen.take() {
+            self.floor.raise(seen.believed);
+            if let Some(position) = seen.position {
+                self.floor.settled(position, seen.horizon);
+            }
         }
         Ok(())
     }
