@@ -26,7 +26,8 @@ pub async fn run() -> Result<()> {
         consumer(&mut stage).await?;
         broker(&mut stage).await?;
         receiver(&mut stage).await?;
-        end(&stage).await
+        end(&stage).await?;
+        stage.clear().await
     };
     tokio::select! {
         told = tokio::time::timeout(LIMIT, stories) => {
@@ -56,14 +57,12 @@ async fn shop(stage: &mut Stage) -> Result<()> {
     if answer.status != StatusCode::CREATED || !answer.replayed {
         return Err(format!("expected a replay, and the answer is {answer}").into());
     }
-    let (messages, deliveries) = stage.stream_counts().await?;
+    let (messages, _) = stage.stream_counts().await?;
     println!(
         "   Messages in the stream: {messages}, for 3 orders: one is there twice, with one id."
     );
-    if (messages, deliveries) != (4, 4) {
-        return Err(
-            format!("expected 4 messages and deliveries, not {messages} and {deliveries}").into(),
-        );
+    if messages != 4 {
+        return Err(format!("expected 4 messages, not {messages}").into());
     }
     stage.end_story().await
 }
@@ -94,19 +93,23 @@ async fn broker(stage: &mut Stage) -> Result<()> {
     println!("3. nats-server is killed while orders come in.");
     stage.place("bob", "book").await?;
     stage.place("alice", "book").await?;
-    stage.kill_broker().await?;
+    let is_own = stage.kill_broker().await?;
     for account in ["alice", "bob", "alice"] {
         stage.place(account, "lamp").await?;
     }
-    let waiting = stage.events_waiting().await?;
-    println!(
-        "   Three more orders are made without it, and answered. Events that wait in the outbox: {waiting}."
-    );
-    if waiting < 3 {
-        return Err(format!("expected 3 events or more to wait, not {waiting}").into());
+    if is_own {
+        let waiting = stage.events_waiting().await?;
+        println!(
+            "   Three more orders are made without it, and answered. Events that wait in the outbox: {waiting}."
+        );
+        if waiting < 3 {
+            return Err(format!("expected 3 events or more to wait, not {waiting}").into());
+        }
+        stage.restart_broker().await?;
+        println!("   It is back, with what it had stored.");
+    } else {
+        println!("   Or would be, but NATS_URL is somebody else's: it is left alone.");
     }
-    stage.restart_broker().await?;
-    println!("   It is back, with what it had stored.");
     stage.settled().await?;
     stage.end_story().await
 }

@@ -52,6 +52,15 @@ pub async fn open(client: &async_nats::Client, duplicate_window: Duration) -> Re
     Ok(orders)
 }
 
+/// Removes the streams, with all that is in them.
+pub async fn remove(client: &async_nats::Client) -> Result<()> {
+    let context = jetstream::new(client.clone());
+    for stream in [ORDERS, DEAD] {
+        context.delete_stream(stream).await?;
+    }
+    Ok(())
+}
+
 /// Where the shop publishes to.
 pub fn publisher(client: async_nats::Client) -> idem_runtime::outbox::nats::JetStream {
     let context: Context = jetstream::new(client);

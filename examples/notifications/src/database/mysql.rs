@@ -8,10 +8,11 @@ pub type Db = sqlx::MySql;
 
 pub(super) const DATABASE: &str = "MySQL and MariaDB";
 pub(super) const SCHEMES: &[&str] = &["mysql", "mariadb"];
+pub(super) const EXAMPLE_URL: &str = "mysql://user:password@localhost/notifications";
+
 pub(super) fn default_url(_: &str) -> Option<String> {
     None
 }
-pub(super) const EXAMPLE_URL: &str = "mysql://user:password@localhost/notifications";
 
 pub(super) fn connect_options(url: &str) -> sqlx::Result<MySqlConnectOptions> {
     MySqlConnectOptions::from_str(url)

@@ -8,10 +8,11 @@ pub type Db = sqlx::Postgres;
 
 pub(super) const DATABASE: &str = "PostgreSQL";
 pub(super) const SCHEMES: &[&str] = &["postgres", "postgresql"];
+pub(super) const EXAMPLE_URL: &str = "postgres://user:password@localhost/notifications";
+
 pub(super) fn default_url(_: &str) -> Option<String> {
     None
 }
-pub(super) const EXAMPLE_URL: &str = "postgres://user:password@localhost/notifications";
 
 pub(super) fn connect_options(url: &str) -> sqlx::Result<PgConnectOptions> {
     PgConnectOptions::from_str(url)

@@ -8,11 +8,12 @@ pub type Db = sqlx::Sqlite;
 
 pub(super) const DATABASE: &str = "SQLite";
 pub(super) const SCHEMES: &[&str] = &["sqlite"];
+pub(super) const EXAMPLE_URL: &str = "sqlite:notifications.db";
+
 /// The address of a part's own database.
 pub(super) fn default_url(part: &str) -> Option<String> {
     Some(format!("sqlite:{part}.db"))
 }
-pub(super) const EXAMPLE_URL: &str = "sqlite:notifications.db";
 
 pub(super) fn connect_options(url: &str) -> sqlx::Result<SqliteConnectOptions> {
     // With a write-ahead log, readers and the one writer don't wait for each other.

@@ -126,13 +126,28 @@ impl Stage {
         Ok(())
     }
 
-    pub(super) async fn kill_broker(&mut self) -> Result<()> {
-        self.own_broker()?.kill().await?;
-        Ok(())
+    /// Kills the broker, if it is the demo's own.
+    pub(super) async fn kill_broker(&mut self) -> Result<bool> {
+        match &mut self.broker {
+            Some(broker) => broker.kill().await?,
+            None => return Ok(false),
+        }
+        Ok(true)
     }
 
     pub(super) async fn restart_broker(&mut self) -> Result<()> {
-        self.own_broker()?.restart().await?;
+        if let Some(broker) = &mut self.broker {
+            broker.restart().await?;
+        }
+        Ok(())
+    }
+
+    /// Leaves nothing on a broker that goes on.
+    pub(super) async fn clear(self) -> Result<()> {
+        if self.broker.is_none() {
+            let client = async_nats::connect(&self.places.nats).await?;
+            stream::remove(&client).await?;
+        }
         Ok(())
     }
 
@@ -196,11 +211,6 @@ impl Stage {
             return Err(format!("the receiver has {seen:?} of {orders} orders").into());
         }
         Ok(())
-    }
-
-    fn own_broker(&mut self) -> Result<&mut Broker> {
-        let broker = self.broker.as_mut();
-        Ok(broker.ok_or("the demo kills its own NATS server only: unset NATS_URL")?)
     }
 }
 
