@@ -123,6 +123,7 @@
 //! | `axum-extra` | its extractors as a handler's arguments: cookies, typed headers, `Query`, `Form`, `Cached`, `WithRejection` |
 //! | `chrono`, `time`, `rust_decimal` | dates and decimals in the state of a handler; in a request they need no feature |
 //! | `reqwest` | its errors say what they mean for an [external step](steps): [`Classify`](steps::Classify) |
+//! | `nats`, `amqp`, `webhook` | publishers of the [outbox]; the first two also sources of the [inbox] |
 //! | `testing` | the module `testing`, for tests of your own handlers |
 //! | `cli` | the program `idem`, for operators, on every database: `cargo install --path idem-runtime --features cli` |
 //!
@@ -146,6 +147,8 @@
 //! | [`telemetry`] | signals: one a request |
 //! | [`operations`] | operations with recovery points that are not resolved, and decisions about them |
 //! | [`macro@consumer`], [`inbox`] | messages of a broker, each processed once |
+//! | [`outbox`] | messages that commit with the effect: [`Tx::outbox`], the relay, publishers, dead letters |
+//! | [`inbox`], [`macro@consumer`] | messages that are processed once |
 //! | [`Sweeper`], [`Erased`] | how records end |
 //! | [`PayloadCipher`], [`Replay`] | stored answers encrypted, or built again |
 
