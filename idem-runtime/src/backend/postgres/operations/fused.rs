@@ -11,6 +11,9 @@ use super::super::{Manager, begin_text};
 
 /// Prepared on each connection that is used so, before its first step. A fence that does not hold, or a mark that is not this
 /// transaction's, is an error, and then nothing is committed; its text is not constant, or else the planner would raise it.
+///
+/// A record begins the lease anew only when half of it is over, unlike the statement that is a message of its own: a row whose
+/// `due_at` stays needs no entry in an index.
 const PREPARE: &str = "\
     PREPARE idem_step (text, integer, integer) AS \
     SELECT set_config('idem.claim', left(set_config('idem.claim', $1 || '-over', false), -5), true), \
