@@ -210,19 +210,21 @@ mod sqlite {
 
 /// What a process commits that handles so many first uses and replays of them.
 async fn commits_of(database: &TestDatabase, first_uses: usize, replays: usize) -> i64 {
-    let before = database.commits().await;
     let setting = Setting::of(database.backend(), database.url()).with("POOL_SIZE", 1);
-    let mut app = Application::start(&setting).await;
-    for _ in 0..first_uses {
-        let call = app.effect("/effects");
-        assert_eq!(call.send().await.status, 201);
-        for _ in 0..replays {
-            assert!(call.send().await.is_replay());
-        }
-    }
-    app.server.ask_to_stop().await;
-    app.server.ended(Duration::from_secs(40)).await;
-    database.commits().await - before
+    database
+        .commits_of(async || {
+            let mut app = Application::start(&setting).await;
+            for _ in 0..first_uses {
+                let call = app.effect("/effects");
+                assert_eq!(call.send().await.status, 201);
+                for _ in 0..replays {
+                    assert!(call.send().await.is_replay());
+                }
+            }
+            app.server.ask_to_stop().await;
+            app.server.ended(Duration::from_secs(40)).await;
+        })
+        .await
 }
 
 /// A replay's read is a transaction of its own, as any statement is; so is each statement's preparation, which the

@@ -9,14 +9,16 @@ use crate::setup::{Provider, Shop, charge, on_databases};
 
 /// What a process commits that makes so many charges.
 async fn commits_of(shop: &Shop, charges: usize) -> i64 {
-    let before = shop.database.commits().await;
-    let mut app = shop.without_recovery(&[("POOL_SIZE", "1")]).await;
-    for _ in 0..charges {
-        assert_eq!(charge(&app, &fresh_key()).send().await.status, 201);
-    }
-    app.server.ask_to_stop().await;
-    app.server.ended(Duration::from_secs(40)).await;
-    shop.database.commits().await - before
+    shop.database
+        .commits_of(async || {
+            let mut app = shop.without_recovery(&[("POOL_SIZE", "1")]).await;
+            for _ in 0..charges {
+                assert_eq!(charge(&app, &fresh_key()).send().await.status, 201);
+            }
+            app.server.ask_to_stop().await;
+            app.server.ended(Duration::from_secs(40)).await;
+        })
+        .await
 }
 
 /// The claim; the intent, with the first step; and the answer, with the last step. A provider that does not honour keys
