@@ -21,7 +21,7 @@ pub(crate) use self::errors::StoreError;
 pub(crate) use self::settings::{Rules, Settings};
 use crate::accept::Landed;
 use crate::backend::{self, Backend, Claim};
-use crate::faults::{self, Plant};
+use crate::beginning::Beginning;
 use crate::filter::RecentKeys;
 use crate::flight::Flights;
 use crate::guard;
@@ -234,8 +234,7 @@ impl<DB: Backend> Idempotency<DB> {
             .cloned()
     }
 
-    /// Begins a transaction. Not cancel safe, so that its callers run in tasks of their own: a begin that
-    /// its time limit cuts off closes its connection.
+    /// Begins a transaction. A begin that is cut off, by its time limit or with its future, closes its connection.
     pub(crate) async fn begin(
         &self,
         operation_id: Uuid,
@@ -243,25 +242,13 @@ impl<DB: Backend> Idempotency<DB> {
     ) -> Result<Tx<DB>, StoreError> {
         let shared = &self.shared;
         let writer = self.writer(limit).await?;
-        let mut connection = self.connection(limit).await?;
-        let begun = tokio::time::timeout_at(limit, async {
-            let server = self.server(&mut connection).await?;
-            DB::begin(&mut connection, &server, shared.settings.isolation).await
-        })
-        .await;
-        match begun {
-            Ok(Ok(session)) => Ok(self.tx(connection, session, writer, operation_id)),
-            Ok(Err(error)) => {
-                connection.close_on_drop();
-                Err(StoreError::Database(error))
-            }
-            Err(_) => {
-                if !faults::planted(Plant::BeginCancelled) {
-                    connection.close_on_drop();
-                }
-                Err(StoreError::TimedOut("the begin of a transaction"))
-            }
-        }
+        let mut beginning = Beginning::on(self.connection(limit).await?);
+        let begun = beginning.run(limit, async |connection: &mut DB::Connection| {
+            let server = self.server(connection).await?;
+            DB::begin(connection, &server, shared.settings.isolation).await
+        });
+        let session = begun.await?;
+        Ok(self.tx(beginning.end(), session, writer, operation_id))
     }
 
     /// Begins the transaction of a step. As [`Self::begin`].
@@ -271,26 +258,16 @@ impl<DB: Backend> Idempotency<DB> {
         limit: tokio::time::Instant,
     ) -> Result<Tx<DB>, StoreError> {
         let writer = self.writer(limit).await?;
-        let mut connection = self.connection(limit).await?;
+        let mut beginning = Beginning::on(self.connection(limit).await?);
         let mark = crate::digest::hex(&crate::atomic::new_owner());
         let settings = &self.shared.settings;
         let (isolation, round_trips) = (settings.isolation, settings.round_trips);
-        let begun = tokio::time::timeout_at(limit, async {
-            let server = self.server(&mut connection).await?;
-            DB::begin_marked(&mut connection, &server, isolation, round_trips, &mark).await
-        })
-        .await;
-        match begun {
-            Ok(Ok(session)) => Ok(self.tx(connection, session, writer, operation_id)),
-            Ok(Err(error)) => {
-                connection.close_on_drop();
-                Err(StoreError::Database(error))
-            }
-            Err(_) => {
-                connection.close_on_drop();
-                Err(StoreError::TimedOut("the begin of a step"))
-            }
-        }
+        let begun = beginning.run(limit, async |connection: &mut DB::Connection| {
+            let server = self.server(connection).await?;
+            DB::begin_marked(connection, &server, isolation, round_trips, &mark).await
+        });
+        let session = begun.await?;
+        Ok(self.tx(beginning.end(), session, writer, operation_id))
     }
 
     /// The writer's turn, where the engine has one writer.
@@ -322,27 +299,15 @@ impl<DB: Backend> Idempotency<DB> {
         claim: &Claim<'_>,
         limit: tokio::time::Instant,
     ) -> Result<Option<Tx<DB>>, StoreError> {
-        let mut connection = self.connection(limit).await?;
+        let mut beginning = Beginning::on(self.connection(limit).await?);
         let isolation = self.shared.settings.isolation;
-        let begun = tokio::time::timeout_at(limit, async {
-            let server = self.server(&mut connection).await?;
-            DB::begin_claimed(&mut connection, &server, isolation, claim).await
-        })
-        .await;
-        match begun {
-            Ok(Ok(Some(session))) => Ok(Some(self.tx(connection, session, None, operation_id))),
-            Ok(Ok(None)) => Ok(None),
-            Ok(Err(error)) => {
-                connection.close_on_drop();
-                Err(StoreError::Database(error))
-            }
-            Err(_) => {
-                if !faults::planted(Plant::BeginCancelled) {
-                    connection.close_on_drop();
-                }
-                Err(StoreError::TimedOut("the begin of a transaction"))
-            }
-        }
+        let begun = beginning.run(limit, async |connection: &mut DB::Connection| {
+            let server = self.server(connection).await?;
+            DB::begin_claimed(connection, &server, isolation, claim).await
+        });
+        let session = begun.await?;
+        let connection = beginning.end();
+        Ok(session.map(|session| self.tx(connection, session, None, operation_id)))
     }
 
     /// A connection outside any transaction.

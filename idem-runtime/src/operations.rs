@@ -140,7 +140,7 @@ impl<DB: Backend> Operations<DB> {
     pub async fn list(&self, list: &List) -> Result<Vec<OperationSummary>, OperationsError> {
         let filter = list.filter();
         let rows = self
-            .run(async |connection: &mut DB::Connection| DB::list(connection, &filter).await)
+            .read(async |connection: &mut DB::Connection| DB::list(connection, &filter).await)
             .await?;
         Ok(rows.iter().map(OperationSummary::of).collect())
     }
@@ -178,7 +178,7 @@ impl<DB: Backend> Operations<DB> {
     pub async fn audit(&self, id: OperationId) -> Result<Vec<AuditEntry>, OperationsError> {
         let record = id.record();
         let rows = self
-            .run(async |connection: &mut DB::Connection| DB::audit(connection, &record).await)
+            .read(async |connection: &mut DB::Connection| DB::audit(connection, &record).await)
             .await?;
         Ok(rows.into_iter().map(AuditEntry::of).collect())
     }
@@ -194,7 +194,7 @@ impl<DB: Backend> Operations<DB> {
     /// Cancel safe.
     pub async fn unresolved(&self) -> Result<Unresolved, OperationsError> {
         let counted = self
-            .run(async |connection: &mut DB::Connection| DB::unresolved(connection).await)
+            .read(async |connection: &mut DB::Connection| DB::unresolved(connection).await)
             .await?;
         Ok(Unresolved::of(&counted))
     }
@@ -317,8 +317,18 @@ impl<DB: Backend> Operations<DB> {
 
     async fn row(&self, id: OperationId) -> Result<Option<OperationRow>, OperationsError> {
         let record = id.record();
-        self.run(async |connection: &mut DB::Connection| DB::inspect(connection, &record).await)
+        self.read(async |connection: &mut DB::Connection| DB::inspect(connection, &record).await)
             .await
+    }
+
+    /// Without the writer's turn, where there is one writer: looking waits for nobody.
+    async fn read<T>(
+        &self,
+        part: impl std::ops::AsyncFnOnce(&mut DB::Connection) -> sqlx::Result<T>,
+    ) -> Result<T, OperationsError> {
+        let limit = Instant::now() + self.idempotency.shared.settings.store_timeout;
+        let mut reading = self.idempotency.reading(limit).await?;
+        Ok(reading.run(limit, part).await?)
     }
 
     async fn run<T>(

@@ -68,7 +68,7 @@ impl<DB: Backend> Idempotency<DB> {
     ) -> Result<Option<OperationStatus>, OperationsError> {
         let (id, owner) = (id.record(), ScopeKey::of(owner));
         let limit = Instant::now() + self.shared.settings.store_timeout;
-        let mut alone = self.alone(limit).await?;
+        let mut alone = self.reading(limit).await?;
         let found = alone.run(limit, async |connection: &mut DB::Connection| {
             DB::owned(connection, &id, &owner).await
         });

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::core::{self, Clock, Core, Progress};
@@ -32,6 +33,8 @@ use crate::telemetry;
 
 /// How long the pauses between attempts are at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// What a shutdown leaves an attempt to come to a recorded point.
+const LAST_CALL: Duration = Duration::from_secs(10);
 
 /// Makes the handler ready to run, as often as it takes.
 pub(crate) type Again<DB, E> =
@@ -54,6 +57,8 @@ pub(crate) struct Attempt<DB: Backend> {
     pub(crate) rebuilds: bool,
     /// Of the request, if there still is one.
     pub(crate) trace: Option<TraceContext>,
+    /// Of the worker that took the operation over, if one did.
+    pub(crate) shutdown: Option<CancellationToken>,
 }
 
 /// Where an attempt led.
@@ -165,12 +170,28 @@ impl<DB: Backend> Attempt<DB> {
         (ran, steps.into_core())
     }
 
-    /// Renews the lease until it is lost. A call that can't be repeated is waited for all the same: what it says, nobody else
-    /// learns.
+    /// Renews the lease until it is lost, or the worker has waited long enough for its end. A call that can't be repeated is
+    /// waited for all the same: what it says, nobody else learns.
     async fn keep(&self, progress: &Progress) -> Interrupt {
-        let why = self.renew_until_lost(progress).await;
+        let why = tokio::select! {
+            why = self.renew_until_lost(progress) => why,
+            () = async {
+                self.last_call().await;
+                // The lease is renewed as long as that takes.
+                progress.call_ended().await;
+            } => Interrupt::Shutdown,
+        };
         progress.call_ended().await;
         why
+    }
+
+    /// Ready when a worker that is being stopped waits no longer.
+    async fn last_call(&self) {
+        match &self.shutdown {
+            Some(shutdown) => shutdown.cancelled().await,
+            None => std::future::pending().await,
+        }
+        tokio::time::sleep(LAST_CALL).await;
     }
 
     async fn renew_until_lost(&self, progress: &Progress) -> Interrupt {
@@ -199,7 +220,10 @@ impl<DB: Backend> Attempt<DB> {
     /// Ends a run: the answer is stored, or it says why it is not.
     async fn end(&self, ran: Ran, mut core: Core<DB>) -> Result<Ended, Interrupt> {
         let ended = self.settle(ran, &mut core).await;
-        if let Err(Interrupt::Later(..) | Interrupt::Again | Interrupt::Fault(..)) = &ended {
+        if let Err(
+            Interrupt::Later(..) | Interrupt::Again | Interrupt::Fault(..) | Interrupt::Shutdown,
+        ) = &ended
+        {
             core.record_deferred().await;
         }
         ended
@@ -310,6 +334,11 @@ impl<DB: Backend> Attempt<DB> {
     async fn interrupted(self, why: Interrupt) -> Ended {
         match why {
             Interrupt::LostLease | Interrupt::Again => Ended::Elsewhere,
+            // As if it had not been taken. Where it fails the lease ends by itself.
+            Interrupt::Shutdown => {
+                let _ = timeout(CLEAN_UP, self.hand_over(Duration::ZERO, true)).await;
+                Ended::Elsewhere
+            }
             Interrupt::Store(error) => {
                 // The lease ends by itself; where the store is back already, sooner.
                 match self.hand_over(Duration::from_secs(1), false).await {
@@ -340,7 +369,7 @@ impl<DB: Backend> Attempt<DB> {
         }
         tracing::warn!(target: "idem", operation = self.spec.name, key = self.digest, attempt = self.fence.attempt, reason, "an attempt did not end its operation");
         let doublings = u32::try_from(self.tries.max(1) - 1).unwrap_or(0).min(16);
-        let pause = settings.retry_pause * 2_u32.pow(doublings);
+        let pause = settings.retry_pause.saturating_mul(2_u32.pow(doublings));
         let pause = jitter(pause.min(LONGEST_PAUSE)).max(delay);
         match self.hand_over(pause, false).await {
             Ok(true) => Ended::Later,
@@ -351,14 +380,6 @@ impl<DB: Backend> Attempt<DB> {
 
     async fn hand_over(&self, delay: Duration, in_order: bool) -> Result<bool, StoreError> {
         hand_over(&self.idempotency, &self.fence, delay, in_order).await
-    }
-
-    /// What gives the operation back while the attempt runs.
-    pub(crate) fn lease_holder(&self) -> LeaseHolder<DB> {
-        LeaseHolder {
-            idempotency: self.idempotency.clone(),
-            fence: self.fence,
-        }
     }
 
     async fn park(self, reason: &str) -> Ended {
@@ -405,21 +426,6 @@ impl<DB: Backend> Attempt<DB> {
 
     fn limit(&self) -> Instant {
         Instant::now() + self.idempotency.shared.settings.store_timeout
-    }
-}
-
-/// See [`Attempt::lease_holder`].
-pub(crate) struct LeaseHolder<DB: Backend> {
-    idempotency: Idempotency<DB>,
-    fence: Fence,
-}
-
-impl<DB: Backend> LeaseHolder<DB> {
-    /// Gives the operation back as if it had not been taken: for a shutdown.
-    pub(crate) async fn give_back(self) {
-        let handed = hand_over(&self.idempotency, &self.fence, Duration::ZERO, true);
-        // Where it fails the lease ends by itself.
-        let _ = timeout(CLEAN_UP, handed).await;
     }
 }
 

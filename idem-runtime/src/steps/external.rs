@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 pub(super) use self::policy::{Declared, NoReconcile, Reconcile, Undeclared, With};
 pub use self::policy::{Policy, Retry};
-use self::record::{Begun, Rules, Source, begin, done, guarded, intend_again, refuse};
+use self::record::{Begun, Rules, Source, begin, done, guarded, intend_again, put_off, refuse};
 use super::outcome::{CallFailure, Classify, Reconciled, StepData};
 use super::stop::Interrupt;
 use super::{DownstreamKey, RunsAgain, Steps};
@@ -26,6 +26,8 @@ const CALLS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(100);
 /// When the provider could not be asked, how much later it is.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// The longest pause that a handler waits for a service; after a longer one it is run again.
+const WAIT_HERE: Duration = Duration::from_secs(2);
 
 /// An external step, before its call. Made by [`Steps::external`].
 #[must_use = "an external step does nothing until `.call(..)`"]
@@ -173,17 +175,19 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
         X: Classify,
         R: Reconcile<C, T, X>,
     {
-        let limit = self.in_flight_limit.unwrap_or(self.timeout * 2);
+        let limit = self
+            .in_flight_limit
+            .unwrap_or(self.timeout.saturating_mul(2));
         let rules = Rules {
             name: self.name,
             lifetime: self.lifetime,
             timeout: self.timeout,
             // No call could begin early enough for a shorter one.
-            limit: limit.max(self.timeout + self.timeout / 2),
+            limit: limit.max(self.timeout.saturating_add(self.timeout / 2)),
         };
         let core = &mut self.steps.core;
         let client = self.client.open();
-        let (key, input, mut resumed) = match begin(core, &rules, &self.input).await {
+        let (key, input, mut resumed, mut refused) = match begin(core, &rules, &self.input).await {
             Begun::Done => {
                 let value = core.recorded(rules.name).await;
                 core.leave();
@@ -198,11 +202,11 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
                 key,
                 input,
                 resumed,
-            } => (key, input, resumed),
+                refused,
+            } => (key, input, resumed, refused),
         };
         let mut intended = Instant::now();
         let mut unknown = 0;
-        let mut refused = 0;
         loop {
             if resumed {
                 if rules.honours_key(core) {
@@ -279,9 +283,22 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
                     if refused >= self.retry.times {
                         return refuse(core, &rules, refusal).await;
                     }
-                    let pause = self.retry.pause * 2_u32.saturating_pow(refused);
+                    let doubled = self
+                        .retry
+                        .pause
+                        .saturating_mul(2_u32.saturating_pow(refused));
+                    let pause = jitter(doubled).max(after.unwrap_or_default());
                     refused += 1;
-                    tokio::time::sleep(jitter(pause).max(after.unwrap_or_default())).await;
+                    // What is recorded now is known to whoever comes after this attempt.
+                    if pause > WAIT_HERE || !rules.honours_key(core) {
+                        put_off(core, refused).await;
+                    }
+                    if pause > WAIT_HERE {
+                        let reason =
+                            format!("the service of step `{}` is to be called later", rules.name);
+                        return core.halt(Interrupt::Later(pause, reason)).await;
+                    }
+                    tokio::time::sleep(pause).await;
                     // It did not happen: this is a first call again.
                     intend_again(core).await;
                     intended = Instant::now();

@@ -65,16 +65,24 @@ pub(crate) enum StepState {
     Done,
     /// The provider says that it did not happen.
     Refused,
+    /// An external step that did not happen, and is called again later.
+    NotYet,
     /// An atomic step that returned an error: its writes are undone.
     Failed,
 }
 
 impl StepState {
+    /// Whether a later run of the handler finds its end.
+    fn has_ended(self) -> bool {
+        !matches!(self, Self::Begun | Self::NotYet)
+    }
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Begun => "begun",
             Self::Done => "done",
             Self::Refused => "refused",
+            Self::NotYet => "not_yet",
             Self::Failed => "failed",
         }
     }
@@ -98,6 +106,14 @@ pub(crate) struct Call {
     /// When the first call was intended, and the last, by the database's clock.
     pub(crate) first_at: i64,
     pub(crate) last_at: i64,
+    /// How often the provider said that it did not happen, and may later.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) refusals: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A value that is there, even if it is `null`: the result of a step that returns nothing.
@@ -125,7 +141,7 @@ impl Journal {
     pub(crate) fn open(&mut self) -> Option<&mut Entry> {
         self.steps
             .last_mut()
-            .filter(|entry| entry.state == StepState::Begun || entry.decided)
+            .filter(|entry| !entry.state.has_ended() || entry.decided)
     }
 }
 
@@ -251,6 +267,7 @@ mod tests {
                 limit: 0,
                 first_at: 0,
                 last_at: 0,
+                refusals: 0,
             }),
             ..Entry::atomic("reserve", StepState::Done, Some(nothing))
         });

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +30,6 @@ use crate::telemetry;
 
 /// How often operations that no handler is registered for are looked for.
 const ORPHANS_EVERY: Duration = Duration::from_secs(60);
-/// What a shutdown leaves an attempt to come to a recorded point.
-const LAST_CALL: Duration = Duration::from_secs(10);
 
 /// What became of one operation that was taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +56,30 @@ impl Recovered {
             Self::Unknown => "unknown",
             Self::Elsewhere => "elsewhere",
         }
+    }
+}
+
+/// The attempts that run. Dropped, it leaves them running: a call that was begun is not dropped half way.
+#[derive(Default)]
+struct Running(JoinSet<Recovered>);
+
+impl Deref for Running {
+    type Target = JoinSet<Recovered>;
+
+    fn deref(&self) -> &JoinSet<Recovered> {
+        &self.0
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut JoinSet<Recovered> {
+        &mut self.0
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.detach_all();
     }
 }
 
@@ -121,7 +144,8 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
         self
     }
 
-    /// The time between two looks for operations that are due: 1 second unless said, a tenth more or less.
+    /// The time between two looks for operations that are due: 1 second unless said. Each is 50 to 100 % of it, so that
+    /// workers do not look at once.
     pub fn every(mut self, every: Duration) -> Self {
         self.every = every.max(Duration::from_millis(1));
         self
@@ -144,7 +168,7 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
     /// Cancel safe: what runs goes on in tasks of its own.
     pub async fn run_once(&self) -> Result<Vec<Recovered>, RecoveryError> {
         let stop = CancellationToken::new();
-        let mut running = JoinSet::new();
+        let mut running = Running::default();
         let mut all = Vec::new();
         loop {
             let free = self.concurrency - running.len();
@@ -169,8 +193,8 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
         }
     }
 
-    /// Works until `shutdown` is ready. What runs then is given ten seconds to end; what does not is handed over, and does not
-    /// count as an attempt.
+    /// Works until `shutdown` is ready. What runs then is given ten seconds to end, and a call that can't be repeated as long as
+    /// its time limit; what does not end is handed over, and does not count as an attempt.
     ///
     /// # Cancel safety
     ///
@@ -207,7 +231,7 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
     }
 
     async fn work(&self, stop: &CancellationToken) {
-        let mut running = JoinSet::new();
+        let mut running = Running::default();
         let mut pause = self.every.mul_f64(fastrand::f64());
         let mut orphans_at = Instant::now();
         let mut failures = 0_u32;
@@ -249,7 +273,7 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
     }
 
     /// Waits until half of the places are free: each take-over is a commit, and a batch costs no more than one operation.
-    async fn places(&self, running: &mut JoinSet<Recovered>, mut ended: impl FnMut(Recovered)) {
+    async fn places(&self, running: &mut Running, mut ended: impl FnMut(Recovered)) {
         while running.len() > self.concurrency / 2 {
             if let Some(Ok(recovered)) = running.join_next().await {
                 ended(recovered);
@@ -261,7 +285,7 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
     async fn take_over(
         &self,
         free: usize,
-        running: &mut JoinSet<Recovered>,
+        running: &mut Running,
         stop: &CancellationToken,
     ) -> Result<usize, StoreError> {
         let names: Vec<&str> = self.handlers.keys().copied().collect();
@@ -293,15 +317,19 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Recovery<DB, S> {
         let names: Vec<&str> = self.handlers.keys().copied().collect();
         let limit = Instant::now() + self.idempotency.shared.settings.store_timeout;
         let counted = async {
-            let mut alone = self.idempotency.alone(limit).await?;
+            let mut alone = self.idempotency.reading(limit).await?;
             let counted = alone.run(limit, async |connection: &mut DB::Connection| {
                 let orphans = DB::orphans(connection, &names).await?;
                 Ok((orphans, DB::unresolved(connection).await?))
             });
             counted.await
         };
-        let Ok((orphans, unresolved)) = counted.await else {
-            return;
+        let (orphans, unresolved) = match counted.await {
+            Ok(counted) => counted,
+            Err(error) => {
+                tracing::debug!(target: "idem", %error, "unresolved operations could not be counted");
+                return;
+            }
         };
         for (operation, number) in orphans {
             tracing::warn!(
@@ -331,7 +359,8 @@ pub struct RecoveryHandle {
 }
 
 impl RecoveryHandle {
-    /// Stops it: what runs is given ten seconds to end, and what does not is handed over.
+    /// Stops it: what runs is given ten seconds to end, and a call that can't be repeated as long as its time limit. What does
+    /// not end is handed over.
     ///
     /// # Cancel safety
     ///
@@ -394,6 +423,7 @@ where
         tries: row.tries,
         rebuilds: O::REBUILD.is_some(),
         trace: None,
+        shutdown: Some(stop),
         idempotency,
     };
     let most = attempt.idempotency.shared.settings.max_attempts;
@@ -455,15 +485,7 @@ where
             });
         std::future::ready(loaded).boxed()
     });
-    let back = attempt.lease_holder();
-    let ended = tokio::select! {
-        ended = attempt.run(again) => ended,
-        () = last_call(stop) => {
-            back.give_back().await;
-            Ended::Elsewhere
-        }
-    };
-    told(spec.name, id, ended)
+    told(spec.name, id, attempt.run(again).await)
 }
 
 /// What is stored will not change by itself; a cipher's service may come back.
@@ -473,12 +495,6 @@ fn unreadable(what: &str, error: &StoreError) -> Interrupt {
         StoreError::Cipher(_) => Interrupt::Later(Duration::ZERO, reason),
         _ => Interrupt::Unknown(reason),
     }
-}
-
-/// Ready when a stopped worker waits no longer.
-async fn last_call(stop: CancellationToken) {
-    stop.cancelled().await;
-    tokio::time::sleep(LAST_CALL).await;
 }
 
 fn told(operation: &'static str, id: OperationId, ended: Ended) -> Recovered {

@@ -105,6 +105,7 @@ async fn operate<DB: Backend, E: 'static>(
         clock,
         tries: 1,
         rebuilds: request.ticket.rebuild.is_some(),
+        shutdown: None,
         trace: TraceContext::of(&request.buffered.parts.headers),
     };
     let buffered = request.buffered.clone();

@@ -22,6 +22,8 @@ pub(crate) enum Interrupt {
     Store(StoreError),
     /// What an effect outside became can't be found out: somebody must look.
     Unknown(String),
+    /// The worker that runs the attempt is being stopped.
+    Shutdown,
     /// It is not known yet: it can be asked, or called again, so much later.
     Later(Duration, String),
     /// The handler's own fault, in a step whose writes are undone.

@@ -3,6 +3,7 @@
 mod commits;
 mod lookups;
 mod pools;
+mod steps;
 mod values;
 
 use axum::Router;
@@ -75,6 +76,7 @@ async fn things(
 /// A router over a pool and a database of its own.
 struct Set {
     app: Router,
+    idempotency: Idempotency<Postgres>,
     pool: PgPool,
     /// Dropped last.
     database: TestDatabase,
@@ -144,9 +146,12 @@ impl Set {
             .expect("the table is made");
         let app = Router::new()
             .route("/things/{account}/{length}", post(things))
-            .with_state(App { idempotency });
+            .with_state(App {
+                idempotency: idempotency.clone(),
+            });
         Set {
             app,
+            idempotency,
             pool,
             database,
         }

@@ -6,6 +6,7 @@ mod erasing;
 mod planted;
 mod setup;
 mod step_faults;
+mod stopping;
 mod sweeping;
 mod testing_contract;
 mod testing_crashes;

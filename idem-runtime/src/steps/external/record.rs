@@ -77,6 +77,8 @@ pub(super) enum Begun<I> {
         input: I,
         /// It was begun by an earlier attempt, or an earlier run.
         resumed: bool,
+        /// How often the service put it off.
+        refused: u32,
     },
 }
 
@@ -113,7 +115,7 @@ pub(super) async fn begin<DB: Backend, I: StepData>(
         return match state {
             StepState::Done => Begun::Done,
             StepState::Refused => Begun::Refused,
-            StepState::Begun | StepState::Failed => {
+            StepState::Begun | StepState::NotYet | StepState::Failed => {
                 let sent = call.input.as_deref().map(journal::read::<I>);
                 let Some(Ok(input)) = sent else {
                     let reason = format!(
@@ -127,10 +129,15 @@ pub(super) async fn begin<DB: Backend, I: StepData>(
                 } else {
                     DownstreamKey::stored(call.key)
                 };
+                let put_off = state == StepState::NotYet;
+                if put_off {
+                    intend_again(core).await;
+                }
                 Begun::Call {
                     key,
                     input,
-                    resumed: true,
+                    resumed: !put_off,
+                    refused: call.refusals,
                 }
             }
         };
@@ -150,6 +157,7 @@ pub(super) async fn begin<DB: Backend, I: StepData>(
             digest,
             first_at: now,
             last_at: now,
+            refusals: 0,
         }),
         decided: false,
     });
@@ -161,14 +169,30 @@ pub(super) async fn begin<DB: Backend, I: StepData>(
         key,
         input,
         resumed: false,
+        refused: 0,
     }
 }
 
 /// Records that the service will be called, once more or anew.
 pub(super) async fn intend_again<DB: Backend>(core: &mut Core<DB>) {
     let now = core.clock.now();
-    if let Some(call) = core.entry().and_then(|entry| entry.call.as_mut()) {
-        call.last_at = now;
+    if let Some(entry) = core.entry() {
+        entry.state = StepState::Begun;
+        if let Some(call) = &mut entry.call {
+            call.last_at = now;
+        }
+    }
+    core.dirty = true;
+    core.flush().await;
+}
+
+/// Records that the step did not happen, and will be called again.
+pub(super) async fn put_off<DB: Backend>(core: &mut Core<DB>, refusals: u32) {
+    if let Some(entry) = core.entry() {
+        entry.state = StepState::NotYet;
+        if let Some(call) = &mut entry.call {
+            call.refusals = refusals;
+        }
     }
     core.dirty = true;
     core.flush().await;
@@ -247,11 +271,11 @@ async fn end<DB: Backend>(
 /// Runs a call for so long. When the time is over it is not polled again: a process that was stopped meanwhile must not
 /// send what it had not sent yet. `None`: the time is over.
 pub(super) async fn guarded<T>(time: Duration, call: impl Future<Output = T>) -> Option<T> {
-    let end = Instant::now() + time;
+    let begun = Instant::now();
     let mut call = pin!(call);
-    let mut sleep = pin!(tokio::time::sleep_until(end));
+    let mut sleep = pin!(tokio::time::sleep(time));
     poll_fn(|context| {
-        if Instant::now() >= end || sleep.as_mut().poll(context).is_ready() {
+        if begun.elapsed() >= time || sleep.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
         call.as_mut().poll(context).map(Some)
