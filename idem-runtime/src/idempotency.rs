@@ -113,8 +113,8 @@ impl<DB: Backend> Idempotency<DB> {
     }
 
     /// Creates or upgrades the framework's tables (`idem_keys`, `idem_operations`, `idem_audit`, `idem_schema`,
-    /// and `idem_outbox` with its lanes and relays). Several
-    /// processes may do it at once; each migration is applied once.
+    /// `idem_inbox`, and `idem_outbox` with its lanes and relays). Several processes may do it at once; each migration is
+    /// applied once.
     ///
     /// It needs the right to create tables. A team that runs its own migrations prints them with
     /// [`Idempotency::schema`] and calls only [`Idempotency::check`].

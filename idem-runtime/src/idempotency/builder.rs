@@ -126,7 +126,7 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
     }
 
     /// How many attempts that did not end it an operation with recovery points has, before it is kept as *unknown*: 30 unless
-    /// said, which is two hours of trying. What a shutdown hands over does not count.
+    /// said, which is more than an hour of trying. What a shutdown hands over does not count.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = attempts;
@@ -134,7 +134,7 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
     }
 
     /// The pause after the first attempt that did not end its operation: 1 second unless said. It doubles with each, up to
-    /// five minutes, a half of it more or less.
+    /// five minutes, each 50 to 100 % of it.
     #[must_use]
     pub fn retry_pause(mut self, pause: Duration) -> Self {
         self.settings.retry_pause = pause;

@@ -245,7 +245,8 @@ pub struct StepView {
     pub name: String,
     /// `atomic` or `external`.
     pub kind: &'static str,
-    /// `begun` (it may have taken place), `done`, `refused`, or `failed` (undone).
+    /// `begun` (it may have taken place), `done`, `refused`, `not_yet` (it did not take place, and will be called again), or
+    /// `failed` (undone).
     pub state: &'static str,
     /// The key that its service was given: what to look for there.
     pub key: Option<Uuid>,

@@ -133,8 +133,8 @@ impl<DB: Backend> Relay<DB> {
         self
     }
 
-    /// The pause after a first failed attempt, and the longest: 1 second and 5 minutes unless said. It doubles, a half of it
-    /// more or less.
+    /// The pause after a first failed attempt, and the longest: 1 second and 5 minutes unless said. It doubles, and
+    /// each is 50 to 100 % of it.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.settings.backoff = (first, longest.max(first));
         self

@@ -79,7 +79,7 @@ impl<DB: Backend> Clone for Sweeper<DB> {
 }
 
 impl<DB: Backend> Sweeper<DB> {
-    /// The time from the end of one round to the start of the next, a tenth more or less: 60 seconds
+    /// The time from the end of one round to the start of the next: 60 seconds
     /// unless said, 10 milliseconds at least. After failures it is doubled, up to four times.
     pub fn every(mut self, every: Duration) -> Self {
         self.every = every.max(SHORTEST);

@@ -214,13 +214,13 @@ async fn a_round_of_sweeping_says_what_it_did<DB: Tested>() {
     let world = World::<DB>::new(Plan::default()).await;
     assert_eq!(world.charge("alice").await, 201);
     let swept = world.idem(&["sweep", "--json"]).await.json();
-    assert_eq!(swept, json!({ "answers": 0, "records": 0 }));
+    assert_eq!(swept, json!({ "answers": 0, "records": 0, "messages": 0 }));
     let over = "UPDATE idem_keys SET expires_at = created_at, retain_until = created_at";
     world.database.execute(over).await.unwrap();
     let swept = world.idem(&["sweep"]).await;
     assert_eq!(
         swept.done(),
-        "1 records deleted, 0 answers erased whose keys stay refused\n"
+        "1 records deleted, 0 answers erased whose keys stay refused, 0 processed messages forgotten\n"
     );
 }
 

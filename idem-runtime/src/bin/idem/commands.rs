@@ -162,11 +162,11 @@ async fn sweep<DB: Backend>(
 ) -> Result<(), Failure> {
     let swept = idempotency.sweeper().sweep_once().await.map_err(again)?;
     output.data(
-        &json!({ "answers": swept.answers, "records": swept.records }),
+        &json!({ "answers": swept.answers, "records": swept.records, "messages": swept.messages }),
         || {
             format!(
-                "{} records deleted, {} answers erased whose keys stay refused\n",
-                swept.records, swept.answers
+                "{} records deleted, {} answers erased whose keys stay refused, {} processed messages forgotten\n",
+                swept.records, swept.answers, swept.messages
             )
         },
     );

@@ -30,7 +30,7 @@ impl RelaySettings {
         }
     }
 
-    /// The pause after so many failures: it doubles, up to the longest, a half of it more or less.
+    /// The pause after so many failures: it doubles, up to the longest; each is 50 to 100 % of it.
     pub(super) fn pause(&self, failures: u32) -> Duration {
         let (first, longest) = self.backoff;
         let doublings = failures.saturating_sub(1).min(31);

@@ -13,7 +13,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Calls again at most so often, after 200 milliseconds and then twice as long each time, a half of it more or less.
+    /// Calls again at most so often, after 200 milliseconds and then twice as long each time, each 50 to 100 % of it.
     #[must_use]
     pub const fn times(times: u32) -> Self {
         Self {

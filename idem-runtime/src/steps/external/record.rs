@@ -41,7 +41,7 @@ impl Rules {
             return None;
         }
         let left = backend::millis(self.limit) - age(core, |call| call.last_at);
-        // A second more than the clock's own: a limit that is over for this process must be over for all.
+        // A millisecond more than the clock's own: a limit that is over for this process must be over for all.
         u64::try_from(left)
             .ok()
             .map(|left| Duration::from_millis(left.saturating_add(1)))
