@@ -39,7 +39,7 @@ fn refusal(attribute: &Attribute, ours: &str) -> Option<String> {
     let first = segments.first()?.ident.to_string();
     match (first.as_str(), last.as_str()) {
         (_, "debug_handler") if ours == "idempotent" => Some(
-            "`#[debug_handler]` can't see through `#[idempotent]`, which makes the same checks; remove it"
+            "`#[debug_handler]` can't see through `#[idempotent]`; remove it, and say `state = AppState` in the attribute, with your state's type: then it makes the same checks"
                 .into(),
         ),
         ("utoipa", "path") => Some(format!(

@@ -303,7 +303,7 @@ fn attributes_that_can_t_stay_are_named() {
             "{attribute} async fn f(tx: &mut Tx<Postgres>, account: Account) {{}}"
         ))
     };
-    let debug = "`#[debug_handler]` can't see through `#[idempotent]`, which makes the same checks; remove it";
+    let debug = "`#[debug_handler]` can't see through `#[idempotent]`; remove it, and say `state = AppState` in the attribute, with your state's type: then it makes the same checks";
     assert_eq!(below("#[debug_handler]"), debug);
     assert_eq!(below("#[axum::debug_handler(state = App)]"), debug);
     assert_eq!(
