@@ -10,4 +10,5 @@ mod outage;
 mod owners;
 mod planted;
 mod resume;
+mod sealed;
 mod setup;
