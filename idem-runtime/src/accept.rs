@@ -414,7 +414,7 @@ impl<DB: Backend> Ticket<DB> {
                     Code::KeyReused => Signal::Mismatch,
                     Code::KeyExpired => Signal::Expired,
                     Code::OutcomeUnknown => Signal::Unresolved,
-                    Code::StoreUnavailable => Signal::StoreFailure,
+                    Code::StoreUnavailable | Code::StoreNotMigrated => Signal::StoreFailure,
                     Code::Overloaded => Signal::Overloaded,
                     _ => Signal::PendingDuplicate,
                 };
@@ -464,8 +464,8 @@ impl<DB: Backend> Ticket<DB> {
             return Err(Problem::new(Code::HandlerPanicked));
         };
         let mut response = read.map_err(|error| {
-            tracing::error!(target: "idem", operation = self.spec.name, %error, "an answer could not be rebuilt");
-            Problem::new(Code::StoreUnavailable)
+            error.log(self.spec.name, "an answer could not be rebuilt");
+            Problem::new(error.code())
         })?;
         if response.status().is_success() {
             *response.status_mut() = status;

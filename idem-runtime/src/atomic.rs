@@ -268,8 +268,8 @@ impl<DB: Backend> Attempt<DB> {
     }
 
     pub(crate) fn store_failure(&self, error: &StoreError) -> Finished {
-        tracing::error!(target: "idem", operation = self.ticket.spec.name, %error, "the idempotency store failed");
-        self.refused(Code::StoreUnavailable, Signal::StoreFailure)
+        error.log(self.ticket.spec.name, "the idempotency store failed");
+        self.refused(error.code(), Signal::StoreFailure)
     }
 
     pub(crate) fn limit(&self) -> Instant {

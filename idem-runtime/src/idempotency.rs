@@ -2,6 +2,7 @@
 
 mod builder;
 mod errors;
+mod schema;
 mod settings;
 
 use std::collections::HashMap;
@@ -18,13 +19,13 @@ use uuid::Uuid;
 pub use self::builder::IdempotencyBuilder;
 pub use self::errors::StartupError;
 pub(crate) use self::errors::StoreError;
+use self::schema::Schema;
 pub(crate) use self::settings::{Rules, Settings};
 use crate::accept::Landed;
-use crate::backend::{self, Backend, Claim};
+use crate::backend::{Backend, Claim};
 use crate::beginning::Beginning;
 use crate::filter::RecentKeys;
 use crate::flight::Flights;
-use crate::guard;
 use crate::lookups::Lookups;
 use crate::operation::Spec;
 use crate::tx::Tx;
@@ -70,6 +71,7 @@ pub(crate) struct Shared<DB: Backend> {
     /// Says to the relays of this process that messages were staged.
     pub(crate) staged: watch::Sender<()>,
     server: OnceCell<DB::Server>,
+    schema: Schema,
     /// Operation name to function, to find two functions with one name.
     operations: Mutex<HashMap<&'static str, &'static str>>,
 }
@@ -100,6 +102,7 @@ impl<DB: Backend> Idempotency<DB> {
                 writer: DB::SINGLE_WRITER.then(|| Arc::new(Semaphore::new(1))),
                 staged: watch::Sender::new(()),
                 server: OnceCell::new(),
+                schema: Schema::default(),
                 operations: Mutex::default(),
                 settings,
             }),
@@ -110,98 +113,6 @@ impl<DB: Backend> Idempotency<DB> {
     #[must_use]
     pub fn pool(&self) -> &Pool<DB> {
         &self.shared.pool
-    }
-
-    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_operations`, `idem_audit`, `idem_schema`,
-    /// `idem_inbox`, and `idem_outbox` with its lanes and relays). Several processes may do it at once; each migration is
-    /// applied once.
-    ///
-    /// It needs the right to create tables. A team that runs its own migrations prints them with
-    /// [`Idempotency::schema`] and calls only [`Idempotency::check`].
-    ///
-    /// # Errors
-    ///
-    /// [`StartupError`], when the database can't be reached or refuses.
-    ///
-    /// # Cancel safety
-    ///
-    /// A cancelled migration is rolled back (PostgreSQL, SQLite) or goes on at the next call (MySQL,
-    /// MariaDB).
-    pub async fn migrate(&self) -> Result<(), StartupError> {
-        // In a task of its own: a begin that is dropped half way would leave an open transaction behind.
-        let pool = self.shared.pool.clone();
-        let migrated = tokio::spawn(async move {
-            let mut connection = pool.acquire().await?;
-            match DB::migrate(&mut connection).await {
-                Ok(version) => Ok(version),
-                Err(error) => {
-                    connection.close_on_drop();
-                    Err(error)
-                }
-            }
-        });
-        let version = migrated
-            .await
-            .map_err(|_| StartupError::Interrupted)?
-            .map_err(StartupError::Migrate)?;
-        expect_version::<DB>(Some(version))
-    }
-
-    /// The framework's schema as SQL, for teams that run their own migrations.
-    #[must_use]
-    pub fn schema() -> String {
-        backend::schema::<DB>()
-    }
-
-    /// Checks, before the service serves, what would fail later: the database, the schema, and the time
-    /// limits. Warns, as a `tracing` event, about a pool without the run-time [`guard`](crate::guard).
-    ///
-    /// # Errors
-    ///
-    /// [`StartupError`], which says what to do.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn check(&self) -> Result<(), StartupError> {
-        let settings = &self.shared.settings;
-        let acquire_timeout = self.shared.pool.options().get_acquire_timeout();
-        if settings.wait > acquire_timeout {
-            return Err(StartupError::WaitTooLong {
-                wait: settings.wait,
-                acquire_timeout,
-            });
-        }
-        if settings.lease < acquire_timeout {
-            return Err(StartupError::LeaseTooShort {
-                lease: settings.lease,
-                acquire_timeout,
-            });
-        }
-        let mut connection = self
-            .shared
-            .pool
-            .acquire()
-            .await
-            .map_err(StartupError::Connect)?;
-        let version = DB::schema_version(&mut connection)
-            .await
-            .map_err(StartupError::Connect)?;
-        expect_version::<DB>(version)?;
-        self.server(&mut connection)
-            .await
-            .map_err(StartupError::Connect)?;
-        drop(connection);
-        // A server without a connection to spare is no reason not to start.
-        if !guard::is_guarded(&self.shared.pool).await.unwrap_or(true) {
-            tracing::warn!(
-                target: "idem",
-                "this pool has no run-time guard, or only a part: a handler that takes a connection beside its `tx` is \
-                 not found; build the pool from `idem_runtime::guard(PoolOptions::new())`, and call \
-                 `idem_runtime::record_acquire()` in `before_acquire` and `after_connect` hooks of your own"
-            );
-        }
-        Ok(())
     }
 
     /// Takes no more requests (they are answered 503) and waits until those in flight are answered.
@@ -315,10 +226,12 @@ impl<DB: Backend> Idempotency<DB> {
         &self,
         limit: tokio::time::Instant,
     ) -> Result<PoolConnection<DB>, StoreError> {
-        tokio::time::timeout_at(limit, self.shared.pool.acquire())
+        let mut connection = tokio::time::timeout_at(limit, self.shared.pool.acquire())
             .await
             .map_err(|_| StoreError::TimedOut("a connection"))?
-            .map_err(StoreError::Database)
+            .map_err(StoreError::Database)?;
+        self.expect_schema(&mut connection, limit).await?;
+        Ok(connection)
     }
 
     /// Notes that an operation is in use, and warns about two functions with one name.
@@ -338,14 +251,6 @@ impl<DB: Backend> Idempotency<DB> {
                 "two handlers are the same operation; give one another name: `operation = \"..\"`"
             );
         }
-    }
-}
-
-fn expect_version<DB: Backend>(found: Option<i64>) -> Result<(), StartupError> {
-    let expected = i64::try_from(DB::MIGRATIONS.len()).unwrap_or(i64::MAX);
-    match found {
-        Some(found) if found >= expected => Ok(()),
-        found => Err(StartupError::Schema { found, expected }),
     }
 }
 

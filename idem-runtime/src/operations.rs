@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+mod detail;
 mod list;
 mod status;
 mod view;
@@ -180,7 +181,9 @@ impl<DB: Backend> Operations<DB> {
         let rows = self
             .read(async |connection: &mut DB::Connection| DB::audit(connection, &record).await)
             .await?;
-        Ok(rows.into_iter().map(AuditEntry::of).collect())
+        let entries = rows.into_iter().map(AuditEntry::of);
+        let opened = entries.map(|entry| detail::opened(&self.idempotency, &record, entry));
+        Ok(opened.collect())
     }
 
     /// How many are not resolved, and how old the oldest is.
@@ -233,7 +236,7 @@ impl<DB: Backend> Operations<DB> {
             .map_err(|error| OperationsError::Store(Box::new(error)))?;
         step.end(state, stored);
         step.decided = true;
-        let detail = serde_json::json!({ "step": name, "value": value }).to_string();
+        let detail = detail::written(&self.idempotency, &row.id, &name, value)?;
         let audit = Audit {
             actor,
             action: decision.action(),

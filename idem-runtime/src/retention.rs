@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use crate::backend::{self, Backend};
-use crate::idempotency::{Idempotency, StoreError};
+use crate::idempotency::{Idempotency, StartupError, StoreError};
 use crate::scope::{Scope, ScopeKey};
 
 mod sweeper;
@@ -57,6 +57,9 @@ pub enum RetentionError {
         /// What did not come.
         waited_for: &'static str,
     },
+    /// The tables are missing, or older than this version needs.
+    #[error(transparent)]
+    Schema(StartupError),
     /// The runtime shut down under it.
     #[error("{0} was interrupted by the runtime's shutdown")]
     Interrupted(&'static str),
@@ -179,6 +182,7 @@ impl<DB: Backend> Idempotency<DB> {
         let limit = tokio::time::Instant::now() + shared.settings.store_timeout;
         let mut connection = self.connection(limit).await.map_err(|error| match error {
             StoreError::Database(error) => RetentionError::Database { doing, error },
+            StoreError::Schema(error) => RetentionError::Schema(error),
             _ => RetentionError::TimedOut {
                 doing,
                 waited_for: "a connection",

@@ -36,6 +36,7 @@ mod external;
 mod inputs;
 mod journal;
 mod outcome;
+mod quotable;
 mod recovery;
 mod request;
 #[cfg(feature = "reqwest")]
@@ -50,12 +51,13 @@ use uuid::Uuid;
 
 pub use self::again::RunsAgain;
 pub(crate) use self::attempt::journal as journal_of;
-pub(crate) use self::core::{Core, Entered, seal};
+pub(crate) use self::core::{Core, Entered, seal, unseal};
 pub use self::downstream::DownstreamKey;
 pub use self::external::{ExternalStep, Policy, Retry};
 pub use self::inputs::{Arguments, Inputs, Keep, Revive};
 pub(crate) use self::journal::{Entry, Journal, Kind, StepState};
 pub use self::outcome::{CallFailure, Classify, Never, Reconciled, StepData, Unclassified};
+use self::quotable::quotable;
 pub use self::recovery::{Recovered, Recovery, RecoveryError, RecoveryHandle};
 #[cfg(feature = "reqwest")]
 pub use self::reqwest::NotSent;
@@ -182,6 +184,7 @@ impl<DB: Backend, E> Steps<DB, E> {
                 }
                 Err(error) => {
                     core.roll_back(tx).await;
+                    let error = quotable(&core.idempotency, error);
                     let reason = format!("the result of step `{name}` can't be stored: {error}");
                     let fault = Interrupt::Fault(Code::StepNotStorable, reason);
                     core.halt(fault).await

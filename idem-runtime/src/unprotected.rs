@@ -34,8 +34,8 @@ pub(crate) async fn answer<DB: Backend>(
             Ok(Some(response)) => return (response, Signal::Unprotected),
             Ok(None) => tokio::time::sleep(jitter(POLL.0 * run_number)).await,
             Err(error) => {
-                tracing::error!(target: "idem", operation = ticket.spec.name, %error, "the database failed");
-                return (refuse(Code::StoreUnavailable), Signal::StoreFailure);
+                error.log(ticket.spec.name, "the database failed");
+                return (refuse(error.code()), Signal::StoreFailure);
             }
         }
     }

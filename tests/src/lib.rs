@@ -3,6 +3,8 @@
 
 pub mod application;
 pub mod brokers;
+pub mod clock;
+pub mod dump;
 pub mod http;
 pub mod matrix;
 pub mod planted;

@@ -15,6 +15,19 @@ use crate::wait::PATIENCE;
 pub struct Server {
     child: Child,
     address: SocketAddr,
+    _leavings: Leavings,
+}
+
+/// What a process may leave behind, by its id.
+#[derive(Debug)]
+struct Leavings(Option<u32>);
+
+impl Drop for Leavings {
+    fn drop(&mut self) {
+        if let Some(process) = self.0 {
+            crate::clock::tidy_up_after(process);
+        }
+    }
 }
 
 /// A program ended before it listened.
@@ -54,6 +67,8 @@ impl Server {
             .kill_on_drop(true)
             .spawn()
             .unwrap_or_else(|error| panic!("could not run {program}: {error}"));
+        // Removed when the process is gone, or is about to be.
+        let leavings = Leavings(child.id());
         let output = child.stdout.take().expect("the output is piped");
         let mut lines = BufReader::new(output).lines();
         let listening = async {
@@ -65,7 +80,11 @@ impl Server {
             None
         };
         match tokio::time::timeout(PATIENCE, listening).await {
-            Ok(Some(address)) => Ok(Server { child, address }),
+            Ok(Some(address)) => Ok(Server {
+                child,
+                address,
+                _leavings: leavings,
+            }),
             Ok(None) => Err(Died {
                 status: child.wait().await.ok(),
             }),

@@ -1,7 +1,7 @@
 //! The database is away, or its acknowledgements are.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -240,9 +240,19 @@ async fn a_begin_that_is_cut_off_leaves_no_transaction_in_the_pool(backend: Back
 struct OwnServers {
     script: std::process::Child,
     variables: Vec<(String, String)>,
+    /// Open for as long as the script may write to it.
+    _output: BufReader<ChildStdout>,
 }
 
 impl OwnServers {
+    /// What these tests need of what the script prints.
+    const NEEDED: [&'static str; 4] = [
+        "IDEM_POSTGRES_URL",
+        "IDEM_POSTGRES_PID",
+        "IDEM_MYSQL_URL",
+        "IDEM_MYSQL_PID",
+    ];
+
     fn start() -> OwnServers {
         let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/run"))
             .arg("--serve")
@@ -250,17 +260,25 @@ impl OwnServers {
             .stdout(Stdio::piped())
             .spawn()
             .expect("tests/run can be run");
-        let lines = BufReader::new(script.stdout.take().expect("piped")).lines();
-        let variables = lines
-            .take(4)
-            .map(|line| {
-                let line = line.expect("tests/run prints text");
-                let (name, value) = line.split_once('=').expect("NAME=VALUE");
-                (name.to_owned(), value.to_owned())
-            })
-            .collect::<Vec<_>>();
-        assert_eq!(variables.len(), 4, "tests/run --serve did not start");
-        OwnServers { script, variables }
+        let mut output = BufReader::new(script.stdout.take().expect("piped"));
+        let mut variables: Vec<(String, String)> = Vec::new();
+        let named = |variables: &[(String, String)], name: &str| {
+            variables.iter().any(|(known, _)| known == name)
+        };
+        while !Self::NEEDED.iter().all(|name| named(&variables, name)) {
+            let mut line = String::new();
+            let read = output.read_line(&mut line);
+            let read = read.expect("tests/run prints text");
+            assert!(read > 0, "tests/run --serve did not start: {variables:?}");
+            if let Some((name, value)) = line.trim_end().split_once('=') {
+                variables.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        OwnServers {
+            script,
+            variables,
+            _output: output,
+        }
     }
 
     fn variable(&self, name: &str) -> &str {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::scope::{RecordId, ScopeKey};
 
-pub(super) use errors::fault;
+pub(super) use errors::{denied, fault};
 use errors::{lock_not_won, number};
 
 type Manager = <MySql as sqlx::Database>::TransactionManager;

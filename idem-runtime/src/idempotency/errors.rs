@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::problem::Code;
+
 /// Why the store did not answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
@@ -14,12 +16,30 @@ pub(crate) enum StoreError {
     Cipher(#[source] crate::cipher::CipherError),
     #[error("a stored record can't be read: {0}")]
     Corrupt(String),
+    /// The tables are missing or old. It is logged where it is found out.
+    #[error(transparent)]
+    Schema(StartupError),
 }
 
 impl StoreError {
     /// The application closed the pool: nothing will work again.
     pub(crate) fn is_of_closed_pool(&self) -> bool {
         matches!(self, Self::Database(sqlx::Error::PoolClosed))
+    }
+
+    /// What a request is answered that met it.
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            Self::Schema(_) => Code::StoreNotMigrated,
+            _ => Code::StoreUnavailable,
+        }
+    }
+
+    /// Tells who operates the service that a request met it.
+    pub(crate) fn log(&self, operation: &str, what: &'static str) {
+        if !matches!(self, Self::Schema(_)) {
+            tracing::error!(target: "idem", operation, error = %self, "{what}");
+        }
     }
 }
 
@@ -44,7 +64,7 @@ pub enum StartupError {
     /// The schema is missing or old.
     #[error(
         "idem's tables are {}, and this version needs version {expected}; call `idempotency.migrate().await`, or \
-         run the SQL of `Idempotency::schema()` with your own migrations",
+         run the SQL of `Idempotency::schema()` with your own migrations (`idem schema` prints that SQL)",
         .found.map_or("missing".to_owned(), |found| format!("at version {found}"))
     )]
     Schema {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use crate::backend;
-use crate::idempotency::StoreError;
+use crate::idempotency::{StartupError, StoreError};
 use crate::settle::{Disposition, ErrorKind};
 
 /// Why a message can't be told from others.
@@ -48,6 +48,9 @@ pub enum InboxError {
     /// The database, or a connection to it, was waited for too long.
     #[error("the inbox waited too long for {0}")]
     StoreTimedOut(&'static str),
+    /// The tables are missing, or older than this version needs.
+    #[error(transparent)]
+    Schema(StartupError),
     /// The runtime shut down under it.
     #[error("processing was interrupted by the runtime's shutdown")]
     Interrupted,
@@ -85,7 +88,7 @@ impl InboxError {
     pub(crate) fn is_outage(&self) -> bool {
         match self {
             Self::Database(error) => backend::is_outage(error),
-            Self::StoreTimedOut(_) | Self::Interrupted => true,
+            Self::StoreTimedOut(_) | Self::Schema(_) | Self::Interrupted => true,
             _ => false,
         }
     }
@@ -114,6 +117,7 @@ impl From<StoreError> for InboxError {
             StoreError::Database(error) => Self::Database(error),
             StoreError::TimedOut(what) => Self::StoreTimedOut(what),
             StoreError::Cipher(error) => Self::Database(sqlx::Error::Decode(error)),
+            StoreError::Schema(error) => Self::Schema(error),
             StoreError::Corrupt(what) => Self::Database(sqlx::Error::Decode(what.into())),
         }
     }

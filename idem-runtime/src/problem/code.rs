@@ -28,6 +28,8 @@ pub enum Code {
     KeyExpired,
     /// The database is out of reach, or its pool is exhausted.
     StoreUnavailable,
+    /// The framework's tables are missing, or older than this version needs.
+    StoreNotMigrated,
     /// The handler's answer is too large, endless or an event stream; rolled back.
     ResponseNotStorable,
     /// The handler panicked; rolled back.
@@ -57,7 +59,7 @@ struct Row {
 
 impl Code {
     /// Every code, for documentation and tests.
-    pub const ALL: [Code; 18] = [
+    pub const ALL: [Code; 19] = [
         Code::KeyMissing,
         Code::KeyInvalid,
         Code::RequestTooLarge,
@@ -68,6 +70,7 @@ impl Code {
         Code::OutcomeUnknown,
         Code::KeyExpired,
         Code::StoreUnavailable,
+        Code::StoreNotMigrated,
         Code::ResponseNotStorable,
         Code::HandlerPanicked,
         Code::HandlerTimedOut,
@@ -203,6 +206,14 @@ impl Code {
                 retryable: true,
                 detail: "Retry later with the same Idempotency-Key: with it, the operation takes \
                          place at most once, even if an earlier attempt went through unnoticed.",
+            },
+            Code::StoreNotMigrated => Row {
+                code: "idempotency-store-not-migrated",
+                status: StatusCode::INTERNAL_SERVER_ERROR,
+                title: "The idempotency store is not set up",
+                retryable: false,
+                detail: "The request was not processed. This is an error of the service; report it \
+                         to its operator.",
             },
             Code::ResponseNotStorable => Row {
                 code: "response-not-storable",

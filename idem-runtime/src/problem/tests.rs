@@ -127,6 +127,7 @@ fn codes_and_statuses_are_those_of_the_contract() {
             (409, "idempotency-outcome-unknown", false),
             (410, "idempotency-key-expired", false),
             (503, "idempotency-store-unavailable", true),
+            (500, "idempotency-store-not-migrated", false),
             (500, "response-not-storable", false),
             (500, "idempotency-handler-panicked", true),
             (503, "idempotency-handler-timed-out", true),

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::core::{self, Clock, Core, Progress};
 use super::stop::{Interrupt, Stop};
-use super::{Journal, Steps};
+use super::{Journal, StepState, Steps};
 use crate::accept::Completed;
 use crate::atomic::{CLEAN_UP, MAX_RUNS, POLL, jitter};
 use crate::backend::Backend;
@@ -286,7 +286,7 @@ impl<DB: Backend> Attempt<DB> {
                 .journal
                 .steps
                 .iter()
-                .all(|step| step.state == super::StepState::Failed);
+                .all(|step| step.state == StepState::Failed);
         let kept = match fate {
             Fate::Commit => true,
             Fate::Reject => response.status.as_u16() < 500,
@@ -296,7 +296,7 @@ impl<DB: Backend> Attempt<DB> {
         if nothing && !kept {
             return self.release(Ended::Released(response)).await;
         }
-        if fate == Fate::Transient {
+        if fate == Fate::Transient && !says_the_same_again(core) {
             // Stored, it would be the answer for good, though the handler says that it may work later.
             let reason = format!("the handler answered {}, for the moment", response.status);
             return Err(Interrupt::Later(Duration::ZERO, reason));
@@ -338,6 +338,10 @@ impl<DB: Backend> Attempt<DB> {
             Interrupt::Shutdown => {
                 let _ = timeout(CLEAN_UP, self.hand_over(Duration::ZERO, true)).await;
                 Ended::Elsewhere
+            }
+            // Who has to look learns what it was, and not only that many attempts did not end it.
+            Interrupt::Store(error @ StoreError::Cipher(_)) => {
+                self.later(Duration::ZERO, &error.to_string()).await
             }
             Interrupt::Store(error) => {
                 // The lease ends by itself; where the store is back already, sooner.
@@ -427,6 +431,17 @@ impl<DB: Backend> Attempt<DB> {
     fn limit(&self) -> Instant {
         Instant::now() + self.idempotency.shared.settings.store_timeout
     }
+}
+
+/// Whether another run could only answer the same: a service refused, which is recorded and told to every run, and what came
+/// after it did not fail.
+fn says_the_same_again<DB: Backend>(core: &Core<DB>) -> bool {
+    let steps = &core.journal.steps;
+    let refused = steps.iter().any(|step| step.state == StepState::Refused);
+    refused
+        && steps
+            .last()
+            .is_some_and(|step| step.state != StepState::Failed)
 }
 
 async fn hand_over<DB: Backend>(

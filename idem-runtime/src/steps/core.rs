@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::journal::{Entry, Journal, Kind, StepState};
+use super::quotable::quotable;
 use super::stop::{Interrupt, Stop};
 use crate::atomic::{CLEAN_UP, COMMIT};
 use crate::backend::operations::{Fence, Written};
@@ -171,6 +172,7 @@ impl<DB: Backend> Core<DB> {
         match read {
             Some(Ok(value)) => value,
             Some(Err(error)) => {
+                let error = quotable(&self.idempotency, error);
                 let reason = format!("what step `{name}` recorded can't be read now: {error}");
                 self.halt(Interrupt::Unknown(reason)).await
             }

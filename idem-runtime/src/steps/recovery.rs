@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::attempt::{self, Again, Attempt, Ended};
 use super::core::{Clock, unseal};
 use super::inputs::{self, Arguments};
+use super::quotable::quotable;
 use super::stop::Interrupt;
 use super::{Journal, Steps};
 use crate::atomic::{jitter, new_owner};
@@ -440,6 +441,7 @@ where
     let inputs = match opened.map(|bytes| inputs::decode(&bytes)) {
         Ok(Ok(inputs)) => inputs,
         Ok(Err(error)) => {
+            let error = quotable(&attempt.idempotency, error);
             let reason = format!("the stored arguments can't be read: {error}");
             return told(
                 spec.name,
@@ -448,21 +450,13 @@ where
             );
         }
         Err(error) => {
-            return told(
-                spec.name,
-                id,
-                attempt.stopped(unreadable("arguments", &error)).await,
-            );
+            return told(spec.name, id, stopped_at(attempt, "arguments", error).await);
         }
     };
     let journal = match journal {
         Ok(journal) => journal,
         Err(error) => {
-            return told(
-                spec.name,
-                id,
-                attempt.stopped(unreadable("steps", &error)).await,
-            );
+            return told(spec.name, id, stopped_at(attempt, "steps", error).await);
         }
     };
     if row.definition != spec.definition && !journal.steps.is_empty() {
@@ -477,10 +471,12 @@ where
         );
     }
     let attempt = Attempt { journal, ..attempt };
+    let idempotency = attempt.idempotency.clone();
     let again: Again<DB, E> = Box::new(move || {
         let loaded = <O::Args as Arguments<S, M>>::load(&inputs, &state)
             .map(Ready::again::<O>)
             .map_err(|error| {
+                let error = quotable(&idempotency, error);
                 Interrupt::Unknown(format!("the stored arguments can't be used: {error}"))
             });
         std::future::ready(loaded).boxed()
@@ -489,12 +485,13 @@ where
 }
 
 /// What is stored will not change by itself; a cipher's service may come back.
-fn unreadable(what: &str, error: &StoreError) -> Interrupt {
-    let reason = format!("the stored {what} can't be read: {error}");
-    match error {
-        StoreError::Cipher(_) => Interrupt::Later(Duration::ZERO, reason),
-        _ => Interrupt::Unknown(reason),
-    }
+async fn stopped_at<DB: Backend>(attempt: Attempt<DB>, what: &str, error: StoreError) -> Ended {
+    let reason = |error: String| format!("the stored {what} can't be read: {error}");
+    let why = match error {
+        StoreError::Cipher(_) => Interrupt::Later(Duration::ZERO, reason(error.to_string())),
+        _ => Interrupt::Unknown(reason(quotable(&attempt.idempotency, error))),
+    };
+    attempt.stopped(why).await
 }
 
 fn told(operation: &'static str, id: OperationId, ended: Ended) -> Recovered {

@@ -1,6 +1,7 @@
 //! Effects outside the database, over real HTTP: a charge at the fake provider between two steps in the database.
 
 mod answers;
+mod clocks;
 mod commits;
 mod crash;
 mod late;
@@ -9,4 +10,5 @@ mod outage;
 mod owners;
 mod planted;
 mod resume;
+mod sealed;
 mod setup;

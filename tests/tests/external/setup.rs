@@ -104,7 +104,13 @@ impl Shop {
 
     /// Leaves an operation behind as a crash does at a point, by its name and number: `call.after#1`.
     pub(crate) async fn crash_at(&self, point: &str, key: &str) {
-        let mut app = self.without_recovery(&[("IDEM_CRASH_AT", point)]).await;
+        self.crash_with(&[], point, key).await;
+    }
+
+    /// The same in a process with other variables.
+    pub(crate) async fn crash_with(&self, environment: &[(&str, &str)], point: &str, key: &str) {
+        let environment = [environment, &[("IDEM_CRASH_AT", point)]].concat();
+        let mut app = self.without_recovery(&environment).await;
         let answer = charge(&app, key).try_send().await;
         assert!(answer.is_err(), "{point}: it answered {answer:?}");
         let status = app.server.ended(idem_tests::wait::PATIENCE).await;

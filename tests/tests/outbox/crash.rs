@@ -20,13 +20,13 @@ on_each_database!(
 );
 
 /// A broker that is a file, which relays of several processes append to.
-struct Broker {
+pub(crate) struct Broker {
     _directory: TempDir,
     path: PathBuf,
 }
 
 impl Broker {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("broker");
         std::fs::write(&path, "").unwrap();
@@ -36,7 +36,7 @@ impl Broker {
         }
     }
 
-    fn received(&self) -> Vec<Received> {
+    pub(crate) fn received(&self) -> Vec<Received> {
         let lines = std::fs::read_to_string(&self.path).unwrap();
         let lines = lines.lines().map(|line| {
             let mut parts = line.splitn(3, ' ');
@@ -52,7 +52,11 @@ impl Broker {
         lines.collect()
     }
 
-    async fn relay<DB: Tested>(&self, world: &World<DB>, more: &[(&str, &str)]) -> Server {
+    pub(crate) async fn relay<DB: Tested>(
+        &self,
+        world: &World<DB>,
+        more: &[(&str, &str)],
+    ) -> Server {
         let path = self.path.display().to_string();
         let given = [("DATABASE_URL", world.database.url()), ("BROKER", &path)];
         let environment: Vec<_> = given

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod checker;
+mod clocks;
 mod crash;
 mod failures;
 mod office;

@@ -4,6 +4,7 @@
 mod charging;
 mod erasing;
 mod planted;
+mod schema;
 mod setup;
 mod step_faults;
 mod stopping;

@@ -17,6 +17,16 @@ pub(super) fn lock_not_won(error: &sqlx::Error) -> bool {
     matches!(number(error), Some(1205 | 1213 | 1020 | 3572))
 }
 
+/// A command, or a column of a table, that the user may not use.
+pub(in super::super) fn denied(number: u16) -> bool {
+    matches!(number, 1142 | 1143)
+}
+
+/// There is no such table.
+pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
+    number(error) == Some(1146)
+}
+
 /// By number: SQLSTATE is too coarse here.
 pub(in super::super) fn fault(number: u16, code: Option<&str>) -> Fault {
     match (number, code) {

@@ -4,6 +4,7 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, MySql};
 
 use super::super::Backend;
+use super::errors::is_missing_table;
 
 pub(super) async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i64> {
     // DDL commits by itself here, so a lock of the session keeps the other processes waiting.
@@ -23,18 +24,14 @@ pub(super) async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i6
 }
 
 pub(super) async fn schema_version(connection: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
-    let there: i64 = sqlx::query_scalar(
-        "SELECT count(*) FROM information_schema.tables \
-          WHERE table_schema = DATABASE() AND table_name = 'idem_schema'",
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    if there == 0 {
-        return Ok(None);
-    }
-    sqlx::query_scalar("SELECT max(version) FROM idem_schema")
+    // Not `information_schema`: it hides what the user may not see.
+    let version = sqlx::query_scalar("SELECT max(version) FROM idem_schema")
         .fetch_one(connection)
-        .await
+        .await;
+    match version {
+        Err(error) if is_missing_table(&error) => Ok(None),
+        version => version,
+    }
 }
 
 async fn apply(connection: &mut MySqlConnection) -> sqlx::Result<i64> {

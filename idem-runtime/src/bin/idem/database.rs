@@ -122,6 +122,6 @@ async fn connect<DB: Backend>(
     idempotency
         .check()
         .await
-        .map_err(|error| Failure::Failed(format!("{error} (`idem schema` prints that SQL)")))?;
+        .map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(idempotency)
 }

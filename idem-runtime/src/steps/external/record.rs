@@ -11,6 +11,7 @@ use crate::backend::{self, Backend};
 use crate::faults::{self, Plant};
 use crate::problem::Code;
 use crate::steps::journal::{self, Call, Entry, Kind, StepState};
+use crate::steps::quotable::quotable;
 use crate::steps::stop::Interrupt;
 use crate::steps::{Core, DownstreamKey, Entered, StepData};
 
@@ -94,6 +95,7 @@ pub(super) async fn begin<DB: Backend, I: StepData>(
     let (digest, stored, input) = match stored {
         Ok(stored) => stored,
         Err(error) => {
+            let error = quotable(&core.idempotency, error);
             let reason = format!(
                 "the input of step `{}` can't be stored: {error}",
                 rules.name
@@ -216,6 +218,7 @@ pub(super) async fn done<DB: Backend, T: StepData, R>(
     let (stored, value) = match journal::through_storage(&value) {
         Ok(stored) => stored,
         Err(error) => {
+            let error = quotable(&core.idempotency, error);
             let reason = format!(
                 "step `{}` took place, and its result can't be stored: {error}",
                 rules.name
@@ -235,6 +238,7 @@ pub(super) async fn refuse<DB: Backend, T, R: StepData>(
     let (stored, refusal) = match journal::through_storage(&refusal) {
         Ok(stored) => stored,
         Err(error) => {
+            let error = quotable(&core.idempotency, error);
             let reason = format!(
                 "step `{}` was refused, and the refusal can't be stored: {error}",
                 rules.name

@@ -1,0 +1,165 @@
+//! The framework's tables: who makes them, and whether they are there.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sqlx::pool::PoolConnection;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Idempotency, StartupError, StoreError};
+use crate::backend::{self, Backend};
+use crate::guard;
+
+/// What is known of the schema in the database. It is read once: by `migrate`, by `check`, or before the first use.
+#[derive(Debug, Default)]
+pub(super) struct Schema {
+    /// This version can work with it.
+    fits: AtomicBool,
+    /// That it can't has been said.
+    told: AtomicBool,
+}
+
+impl Schema {
+    fn fits(&self) {
+        self.fits.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<DB: Backend> Idempotency<DB> {
+    /// Creates or upgrades the framework's tables (`idem_keys`, `idem_operations`, `idem_audit`, `idem_schema`,
+    /// `idem_inbox`, and `idem_outbox` with its lanes and relays). Several processes may do it at once; each migration is
+    /// applied once.
+    ///
+    /// It needs the right to create tables. A team that runs its own migrations prints them with
+    /// [`Idempotency::schema`] and calls only [`Idempotency::check`].
+    ///
+    /// # Errors
+    ///
+    /// [`StartupError`], when the database can't be reached or refuses.
+    ///
+    /// # Cancel safety
+    ///
+    /// A cancelled migration is rolled back (PostgreSQL, SQLite) or goes on at the next call (MySQL,
+    /// MariaDB).
+    pub async fn migrate(&self) -> Result<(), StartupError> {
+        // In a task of its own: a begin that is dropped half way would leave an open transaction behind.
+        let pool = self.shared.pool.clone();
+        let migrated = tokio::spawn(async move {
+            let mut connection = pool.acquire().await?;
+            match DB::migrate(&mut connection).await {
+                Ok(version) => Ok(version),
+                Err(error) => {
+                    connection.close_on_drop();
+                    Err(error)
+                }
+            }
+        });
+        let version = migrated
+            .await
+            .map_err(|_| StartupError::Interrupted)?
+            .map_err(StartupError::Migrate)?;
+        expect_version::<DB>(Some(version))?;
+        self.shared.schema.fits();
+        Ok(())
+    }
+
+    /// The framework's schema as SQL, for teams that run their own migrations.
+    #[must_use]
+    pub fn schema() -> String {
+        backend::schema::<DB>()
+    }
+
+    /// Checks, before the service serves, what would fail later: the database, the schema, and the time
+    /// limits. Warns, as a `tracing` event, about a pool without the run-time [`guard`](crate::guard).
+    ///
+    /// # Errors
+    ///
+    /// [`StartupError`], which says what to do.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn check(&self) -> Result<(), StartupError> {
+        let settings = &self.shared.settings;
+        let acquire_timeout = self.shared.pool.options().get_acquire_timeout();
+        if settings.wait > acquire_timeout {
+            return Err(StartupError::WaitTooLong {
+                wait: settings.wait,
+                acquire_timeout,
+            });
+        }
+        if settings.lease < acquire_timeout {
+            return Err(StartupError::LeaseTooShort {
+                lease: settings.lease,
+                acquire_timeout,
+            });
+        }
+        let mut connection = self
+            .shared
+            .pool
+            .acquire()
+            .await
+            .map_err(StartupError::Connect)?;
+        let version = DB::schema_version(&mut connection)
+            .await
+            .map_err(StartupError::Connect)?;
+        expect_version::<DB>(version)?;
+        self.shared.schema.fits();
+        self.server(&mut connection)
+            .await
+            .map_err(StartupError::Connect)?;
+        drop(connection);
+        // A server without a connection to spare is no reason not to start.
+        if !guard::is_guarded(&self.shared.pool).await.unwrap_or(true) {
+            tracing::warn!(
+                target: "idem",
+                "this pool has no run-time guard, or only a part: a handler that takes a connection beside its `tx` is \
+                 not found; build the pool from `idem_runtime::guard(PoolOptions::new())`, and call \
+                 `idem_runtime::record_acquire()` in `before_acquire` and `after_connect` hooks of your own"
+            );
+        }
+        Ok(())
+    }
+
+    /// Finds out before the first use whether the tables are there. Each use asks again until they are: somebody may be
+    /// creating them.
+    pub(super) async fn expect_schema(
+        &self,
+        connection: &mut PoolConnection<DB>,
+        limit: Instant,
+    ) -> Result<(), StoreError> {
+        let schema = &self.shared.schema;
+        if schema.fits.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let Ok(version) = timeout_at(limit, DB::schema_version(connection)).await else {
+            connection.close_on_drop();
+            return Err(StoreError::TimedOut("the schema's version"));
+        };
+        let version = match version {
+            Ok(version) => version,
+            // Who may use the tables need not be let read their version.
+            Err(error) if backend::is_denied(&error) => {
+                schema.fits();
+                return Ok(());
+            }
+            Err(error) => return Err(StoreError::Database(error)),
+        };
+        if let Err(error) = expect_version::<DB>(version) {
+            if !schema.told.swap(true, Ordering::Relaxed) {
+                tracing::error!(target: "idem", %error, "nothing can be done before the schema is there");
+            }
+            return Err(StoreError::Schema(error));
+        }
+        schema.fits();
+        Ok(())
+    }
+}
+
+/// A newer schema serves as well: during a deploy old processes work beside new ones.
+fn expect_version<DB: Backend>(found: Option<i64>) -> Result<(), StartupError> {
+    let expected = i64::try_from(DB::MIGRATIONS.len()).unwrap_or(i64::MAX);
+    match found {
+        Some(found) if found >= expected => Ok(()),
+        found => Err(StartupError::Schema { found, expected }),
+    }
+}
