@@ -3,7 +3,8 @@
 //! `IDEM_POSTGRES_URL=postgres://… cargo bench -p idem-tests --no-default-features --bench outbox`
 //!
 //! Both have the same publisher, the same batch size and the same messages. The loop by hand publishes a whole batch at once,
-//! and so keeps no order; the relay keeps that of each key. The contenders take turns, in rounds of one run.
+//! and so keeps no order; the relay keeps that of each key. The contenders take turns, in rounds of one run. The relay does not
+//! wait until it is on disk that messages are delivered; the loop does, as it comes, and in a second row does not, either.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +19,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use idem_runtime::outbox::{OutboxMessage, PublishError, Publisher};
+use idem_runtime::outbox::{OutboxMessage, PublishError, Publisher, RelayHandle};
 use idem_runtime::{Idempotency, Tx, idempotent};
 use idem_tests::servers::{Backend, TestDatabase};
-use sqlx::postgres::PgPoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, PgPool, Postgres, Row};
 use tokio::sync::oneshot;
 use tower::ServiceExt;
@@ -29,6 +30,8 @@ use tower::ServiceExt;
 const ROUNDS: usize = 5;
 const MESSAGES: u64 = 20_000;
 const BATCH: u32 = 100;
+/// What is filled in tells nobody.
+const POLL: Duration = Duration::from_millis(10);
 const CONFIRM: Duration = Duration::from_micros(200);
 
 const BY_HAND: &str = "CREATE TABLE by_hand (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, \
@@ -146,34 +149,76 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-async fn race(idempotency: &Idempotency<Postgres>, latency: Duration) {
-    let pool = idempotency.pool();
-    let (mut ratios, mut relays, mut hands) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..=ROUNDS {
-        fill(pool, MESSAGES, 0).await;
-        fill_by_hand(pool, MESSAGES).await;
-        analyze(pool).await;
-        let broker = Broker::new(latency);
-        let begun = Instant::now();
+/// So many loops by hand, until nothing is left.
+async fn hands(pool: &PgPool, broker: &Broker, number: usize) {
+    let hands = (0..number).map(|_| {
+        let (pool, broker) = (pool.clone(), broker.clone());
+        tokio::spawn(async move { while by_hand(&pool, &broker).await > 0 {} })
+    });
+    for hand in join_all(hands).await {
+        hand.unwrap();
+    }
+}
+
+/// So many relays, which share the lanes before there is anything to publish.
+async fn relays(database: &TestDatabase, broker: &Broker, number: usize) -> Vec<RelayHandle> {
+    let mut relays = Vec::new();
+    for _ in 0..number {
+        let idempotency = Idempotency::new(connect(database, "on").await);
         let relay = idempotency.relay().publisher(broker.clone()).batch(BATCH);
-        let relayed = relay.run_once().await.unwrap();
-        assert_eq!(relayed.delivered, MESSAGES);
-        let relay = per_second(MESSAGES, begun.elapsed());
-        let begun = Instant::now();
-        while by_hand(pool, &broker).await > 0 {}
-        let hand = per_second(MESSAGES, begun.elapsed());
+        relays.push(relay.poll(POLL).spawn());
+    }
+    let shared = format!(
+        "SELECT count(*) = {number} AND max(lanes) = 64 / {number} FROM \
+         (SELECT count(*) AS lanes FROM idem_outbox_lanes WHERE relay IS NOT NULL GROUP BY relay) l"
+    );
+    let pool = connect(database, "on").await;
+    let shared = async || {
+        let shared = sqlx::query_scalar(AssertSqlSafe(shared.clone()));
+        shared.fetch_one(&pool).await.unwrap()
+    };
+    while !shared().await {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    relays
+}
+
+async fn race(database: &TestDatabase, latency: Duration, number: usize) {
+    let pool = connect(database, "on").await;
+    let hasty = connect(database, "off").await;
+    let broker = Broker::new(latency);
+    let mut rates = [(); 3].map(|()| Vec::new());
+    let mut ratios = [(); 2].map(|()| Vec::new());
+    for round in 0..=ROUNDS {
+        pool.execute("TRUNCATE idem_outbox").await.unwrap();
+        let relays = relays(database, &broker, number).await;
+        let had = broker.confirmed();
+        fill(&pool, MESSAGES, 0).await;
+        let mut rate = [burst(&broker, had, MESSAGES).await, 0.0, 0.0];
+        for relay in relays {
+            relay.stop().await;
+        }
+        for (pool, rate) in [&pool, &hasty].into_iter().zip(&mut rate[1..]) {
+            fill_by_hand(pool, MESSAGES).await;
+            let begun = Instant::now();
+            hands(pool, &broker, number).await;
+            *rate = per_second(MESSAGES, begun.elapsed());
+        }
+        analyze(&pool).await;
         if round > 0 {
-            ratios.push(relay / hand);
-            relays.push(relay);
-            hands.push(hand);
+            for (all, rate) in rates.iter_mut().zip(rate) {
+                all.push(rate);
+            }
+            ratios[0].push(rate[0] / rate[1]);
+            ratios[1].push(rate[0] / rate[2]);
         }
     }
+    let [relay, hand, hasty] = rates.each_mut().map(|rates| median(rates));
+    let [to_hand, to_hasty] = ratios.each_mut().map(|ratios| median(ratios));
     println!(
-        "confirmed after {:>4} µs: relay {:>6.0}/s, by hand {:>6.0}/s, ratio {:.2}",
+        "{number} against {number}, confirmed after {:>3} µs: relay {relay:>6.0}/s, by hand {hand:>6.0}/s, ratio {to_hand:.2}; \
+         by hand with synchronous_commit off {hasty:>6.0}/s, ratio {to_hasty:.2}",
         latency.as_micros(),
-        median(&mut relays),
-        median(&mut hands),
-        median(&mut ratios),
     );
 }
 
@@ -196,79 +241,108 @@ async fn snapshot(database: &TestDatabase) -> PgConnection {
 }
 
 const BURST: u64 = 100_000;
-const BEFORE: u64 = 900_000;
+const KEPT: u64 = 1_000_000;
+/// Published while a snapshot is open, before its minute is over.
+const BEFORE: u64 = 400_000;
+/// As many as the others would take the loop by hand hours.
+const BY_HAND_BEFORE: u64 = 30_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A burst on an empty table, and one when a snapshot has been open for a minute, in which many were published; with a
-/// million delivered messages in the table, if they are kept.
-async fn burdened(idempotency: &Idempotency<Postgres>, database: &TestDatabase, keep: Duration) {
-    let pool = idempotency.pool();
-    let start = |broker: &Broker| {
-        let relay = idempotency.relay().publisher(broker.clone()).batch(BATCH);
-        relay.keep_delivered(keep).spawn()
-    };
-    let clear = "TRUNCATE idem_outbox; TRUNCATE by_hand";
-    pool.execute(clear).await.unwrap();
-    let broker = Broker::new(CONFIRM);
-    let relay = start(&broker);
-    let mut alone = Vec::new();
-    for _ in 0..3 {
-        pool.execute(clear).await.unwrap();
-        let had = broker.confirmed();
-        fill(pool, BURST, 0).await;
-        alone.push(burst(&broker, had, BURST).await);
-    }
-    relay.stop().await;
-    pool.execute(clear).await.unwrap();
-    let kept = if keep.is_zero() { 0 } else { 1_000_000 };
-    fill(pool, kept, 3).await;
-    analyze(pool).await;
-    let held = snapshot(database).await;
-    let opened = Instant::now();
-    let broker = Broker::new(CONFIRM);
-    let relay = start(&broker);
-    fill(pool, BEFORE, 0).await;
-    burst(&broker, 0, BEFORE).await;
-    tokio::time::sleep(MINUTE.saturating_sub(opened.elapsed())).await;
-    let mut after = Vec::new();
-    for _ in 0..3 {
-        let had = broker.confirmed();
-        fill(pool, BURST, 0).await;
-        after.push(burst(&broker, had, BURST).await);
-    }
-    relay.stop().await;
-    held.close().await.unwrap();
-    let (alone, after) = (median(&mut alone), median(&mut after));
-    println!(
-        "{kept} delivered kept: alone {alone:.0}/s, with a snapshot open for a minute and {BEFORE} published in it \
-         {after:.0}/s, ratio {:.2}",
-        after / alone
-    );
-    pool.execute(clear).await.unwrap();
+/// A relay, which runs all the time, and the table that it reads.
+struct Burdened {
+    database: TestDatabase,
+    pool: PgPool,
+    broker: Broker,
+    relay: RelayHandle,
 }
 
-/// The same of the loop by hand, which deletes.
-async fn burdened_by_hand(pool: &PgPool, database: &TestDatabase) {
-    let broker = Broker::new(CONFIRM);
-    let drain = async |messages: u64| {
+impl Burdened {
+    async fn new(keep: Duration) -> Self {
+        let (database, idempotency) = migrated().await;
+        let broker = Broker::new(CONFIRM);
+        let relay = idempotency.relay().publisher(broker.clone()).batch(BATCH);
+        Self {
+            database,
+            pool: idempotency.pool().clone(),
+            broker,
+            relay: relay.keep_delivered(keep).poll(POLL).spawn(),
+        }
+    }
+
+    async fn publish(&self, messages: u64) -> f64 {
+        let had = self.broker.confirmed();
+        fill(&self.pool, messages, 0).await;
+        burst(&self.broker, had, messages).await
+    }
+
+    async fn bursts(&self) -> f64 {
+        let mut rates = Vec::new();
+        for _ in 0..3 {
+            rates.push(self.publish(BURST).await);
+        }
+        median(&mut rates)
+    }
+}
+
+/// Bursts on an empty table, beside a million delivered messages, and when a snapshot has been open for a minute in which many
+/// were published; of a relay that deletes what is delivered, of one that keeps it, and of the loop by hand, which deletes.
+async fn burdened() {
+    let deleting = Burdened::new(Duration::ZERO).await;
+    let keeping = Burdened::new(Duration::from_secs(24 * 60 * 60)).await;
+    let (database, by_hand) = migrated().await;
+    let (pool, broker) = (by_hand.pool(), Broker::new(CONFIRM));
+    let hand = async |messages: u64| {
         fill_by_hand(pool, messages).await;
         let begun = Instant::now();
-        while by_hand(pool, &broker).await > 0 {}
+        hands(pool, &broker, 1).await;
         per_second(messages, begun.elapsed())
     };
-    let alone = drain(BURST).await;
-    let held = snapshot(database).await;
+    let alone = [
+        deleting.bursts().await,
+        keeping.bursts().await,
+        hand(BURST).await,
+    ];
+    fill(&keeping.pool, KEPT, 3).await;
+    analyze(&keeping.pool).await;
+    let kept = keeping.bursts().await;
+    let mut snapshots = Vec::new();
+    for database in [&deleting.database, &keeping.database, &database] {
+        snapshots.push(snapshot(database).await);
+    }
     let opened = Instant::now();
-    // As many would take it hours.
-    drain(BURST).await;
+    deleting.publish(BEFORE).await;
+    keeping.publish(BEFORE).await;
+    hand(BY_HAND_BEFORE).await;
     tokio::time::sleep(MINUTE.saturating_sub(opened.elapsed())).await;
-    let after = drain(BURST / 20).await;
-    held.close().await.unwrap();
-    println!(
-        "by hand: alone {alone:.0}/s, with a snapshot open for a minute and {BURST} published in it {after:.0}/s, ratio {:.3}",
-        after / alone
-    );
-    pool.execute("TRUNCATE by_hand").await.unwrap();
+    let after = [
+        deleting.bursts().await,
+        keeping.bursts().await,
+        hand(BURST / 20).await,
+    ];
+    for relay in [deleting.relay, keeping.relay] {
+        relay.stop().await;
+    }
+    for snapshot in snapshots {
+        snapshot.close().await.unwrap();
+    }
+    let held = |before: u64| format!("a snapshot open for a minute and {before} published in it");
+    let rows = [
+        ("deleting", alone[0], held(BEFORE), after[0]),
+        ("keeping", alone[1], format!("{KEPT} kept"), kept),
+        (
+            "keeping",
+            alone[1],
+            format!("{KEPT} kept, {}", held(BEFORE)),
+            after[1],
+        ),
+        ("by hand", alone[2], held(BY_HAND_BEFORE), after[2]),
+    ];
+    for (what, alone, with, burdened) in rows {
+        println!(
+            "{what}: alone {alone:.0}/s, with {with} {burdened:.0}/s, ratio {:.3}",
+            burdened / alone
+        );
+    }
 }
 
 #[derive(Clone)]
@@ -356,19 +430,27 @@ async fn latency(
     );
 }
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() {
+async fn connect(database: &TestDatabase, synchronous_commit: &str) -> PgPool {
+    let options: PgConnectOptions = database.url().parse().unwrap();
+    PgPoolOptions::new()
+        .max_connections(8)
+        .connect_with(options.options([("synchronous_commit", synchronous_commit)]))
+        .await
+        .unwrap()
+}
+
+async fn migrated() -> (TestDatabase, Idempotency<Postgres>) {
     let database = TestDatabase::create(Backend::Postgres).await;
-    let connect = async || {
-        PgPoolOptions::new()
-            .max_connections(8)
-            .connect(database.url())
-            .await
-            .unwrap()
-    };
-    let idempotency = Idempotency::new(connect().await);
+    let idempotency = Idempotency::new(connect(&database, "on").await);
     idempotency.migrate().await.unwrap();
     idempotency.pool().execute(BY_HAND).await.unwrap();
+    (database, idempotency)
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let (database, idempotency) = migrated().await;
+    let connect = async || connect(&database, "on").await;
     let quiet = Idempotency::builder(connect().await)
         .notify(false)
         .build()
@@ -390,12 +472,12 @@ async fn main() {
         latency("in two, polling each 500 ms", &quiet, &deaf, 50).await;
     }
     if wants("race") {
-        race(&idempotency, Duration::ZERO).await;
-        race(&idempotency, CONFIRM).await;
+        for number in [1, 2] {
+            race(&database, Duration::ZERO, number).await;
+            race(&database, CONFIRM, number).await;
+        }
     }
     if wants("burdened") {
-        burdened(&idempotency, &database, Duration::ZERO).await;
-        burdened(&idempotency, &database, Duration::from_secs(24 * 60 * 60)).await;
-        burdened_by_hand(idempotency.pool(), &database).await;
+        burdened().await;
     }
 }

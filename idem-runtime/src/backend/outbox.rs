@@ -32,6 +32,19 @@ pub struct Staged<'a> {
     pub(crate) delay: Option<Duration>,
 }
 
+impl Outcome {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.delivered.is_empty() && self.failed.is_empty()
+    }
+
+    /// It is written down.
+    pub(crate) fn clear(&mut self) {
+        self.delivered.clear();
+        self.failed.clear();
+        self.unblocks = false;
+    }
+}
+
 impl Staged<'_> {
     pub(in crate::backend) fn state(&self) -> MessageState {
         match self.delay {
@@ -54,14 +67,20 @@ pub struct Ask<'a> {
     pub(crate) lanes: Lanes,
     /// Pending messages up to this position are not looked at.
     pub(crate) floor: i64,
+    /// Nor those beyond this one.
+    pub(crate) ceiling: i64,
     pub(crate) paused: &'a [Paused],
-    /// Messages that are being published, and their keys.
+    /// Messages that are being published.
     pub(crate) busy: &'a [i64],
-    pub(crate) busy_keys: &'a [&'a str],
+    /// Keys that are left alone, for one of their messages has been published for long.
+    pub(crate) busy_keys: &'a [String],
     /// How many pending ones.
     pub(crate) pending: u32,
     /// How many of those whose time has come.
     pub(crate) due: u32,
+    /// With another number the statement is planned anew, where its plan is kept.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
+    pub(crate) plan: u32,
 }
 
 /// A message to be published.
@@ -110,6 +129,9 @@ pub struct Outcome {
     /// Delivered messages stay, for a while.
     pub(crate) keep: bool,
     pub(crate) failed: Vec<FailedAttempt>,
+    /// Among what is delivered is what its key waited for.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
+    pub(crate) unblocks: bool,
 }
 
 /// Which messages an operator asks for.
@@ -242,11 +264,12 @@ pub trait OutboxStore: Database {
         relay: &[u8; 16],
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Reads messages whose turn it is, in the order of their positions. One that follows a failed one of its ordering key is
-    /// not among them.
+    /// Writes down what became of messages, as `settle` does, and reads messages whose turn it is then, in the order of their
+    /// positions. One that follows a failed one of its ordering key is not among them.
     fn fetch(
         connection: &mut Self::Connection,
         ask: &Ask<'_>,
+        outcome: &Outcome,
     ) -> impl Future<Output = sqlx::Result<Batch>> + Send;
 
     /// Writes down what became of messages. What was said before of a part of them may be said again.

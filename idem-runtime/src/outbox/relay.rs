@@ -18,8 +18,10 @@ use super::Publisher;
 use crate::backend::Backend;
 use crate::idempotency::{Idempotency, StoreError};
 
+mod ceiling;
 mod floor;
 mod lease;
+mod pace;
 mod publishing;
 mod routes;
 mod session;
@@ -55,13 +57,14 @@ pub struct Relayed {
 ///   confirmation, an outage of the database after the publishing.
 /// * Messages of one ordering key are published one after the other, each after the one before it was confirmed: the order
 ///   of their *first* deliveries is the order of their staging. A repetition may come later, after its successors, when a
-///   relay was frozen for longer than its lease. While one publisher is out of reach, messages of the key that go to another
-///   one pass.
+///   relay was frozen for longer than its lease, or died. While one publisher is out of reach, messages of the key that go to
+///   another one pass.
 /// * A message that fails blocks its own key only, until it is delivered or, after
 ///   [`max_attempts`](Self::max_attempts), is a dead letter.
 ///
 /// While it is busy it keeps a connection of the pool. On PostgreSQL it listens for notifications on one more, outside the
-/// pool; behind a pooler that does not carry `LISTEN`, it finds messages by polling.
+/// pool; behind a pooler that does not carry `LISTEN`, it finds messages by polling. There it also settles what is delivered
+/// with `synchronous_commit` off: a server that crashes may forget the last of that, which is then published again.
 #[must_use = "a relay does nothing until it is spawned or run"]
 pub struct Relay<DB: Backend> {
     idempotency: Idempotency<DB>,
@@ -113,7 +116,8 @@ impl<DB: Backend> Relay<DB> {
         self.to("", publisher)
     }
 
-    /// How many messages are read and published at once: 100 unless said, 1 at least. All of their payloads are in memory.
+    /// How many messages are read and published at once: 100 unless said, 1 at least, and half as many whose time has come
+    /// again. The next are read while these are published, so that the payloads of two batches are in memory.
     pub fn batch(mut self, messages: u32) -> Self {
         self.settings.batch = messages.max(1);
         self

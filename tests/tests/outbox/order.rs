@@ -11,7 +11,10 @@ use crate::on_each_database;
 use crate::publisher::{Broker, Say};
 use crate::setup::{World, letter, postcard};
 
-on_each_database!(keys_stay_in_order_with_three_relays_and_random_failures);
+on_each_database!(
+    keys_stay_in_order_with_three_relays_and_random_failures,
+    a_backlog_of_few_keys_stays_in_order_beside_random_failures,
+);
 
 async fn keys_stay_in_order_with_three_relays_and_random_failures<DB: Tested>() {
     const KEYS: usize = 12;
@@ -62,23 +65,64 @@ async fn keys_stay_in_order_with_three_relays_and_random_failures<DB: Tested>() 
     assert_eq!(disorder(&broker.received(), KEYS, EACH), None);
 }
 
+/// While a batch is published the next is read, which has messages of the same keys.
+async fn a_backlog_of_few_keys_stays_in_order_beside_random_failures<DB: Tested>() {
+    const KEYS: usize = 5;
+    const EACH: u64 = 60;
+    let world = World::<DB>::new().await;
+    let broker = Broker::slow(Duration::from_millis(1), |_| match fastrand::u32(..100) {
+        0..4 => Say::Fail,
+        4..8 => Say::LoseConfirmation,
+        8 => Say::Unavailable,
+        _ => Say::Confirm,
+    });
+    for n in 0..EACH {
+        let keys = (0..KEYS).map(|key| letter(&format!("key-{key}"), n));
+        world.stage(keys.collect()).await;
+    }
+    let soon = Duration::from_millis(1);
+    let relay = world.relay(&broker).batch(7).max_attempts(1000);
+    let relay = relay.backoff(soon, soon).spawn();
+    until("all are published", PATIENCE * 2, async || {
+        world.stored().await == 0
+    })
+    .await;
+    relay.stop().await;
+    assert_eq!(disorder(&broker.received(), KEYS, EACH), None);
+}
+
 /// SQLite has one writer, which nobody overtakes.
 macro_rules! on_servers {
-    ($($case:ident),*) => {
+    ($($case:ident),* $(,)?) => {
         mod late_postgres { $crate::on_each_database!(@ sqlx::Postgres; $($case),*); }
         mod late_mysql { $crate::on_each_database!(@ sqlx::MySql; $($case),*); }
     };
 }
 
-on_servers!(a_lower_position_that_commits_late_is_published);
+on_servers!(
+    a_lower_position_that_commits_late_is_published,
+    more_lower_positions_than_a_batch_that_commit_late_are_published,
+);
+
+const BATCH: u32 = 3;
 
 async fn a_lower_position_that_commits_late_is_published<DB: Tested>() {
+    late::<DB>(1).await;
+}
+
+/// What is left out of the batch that shows that nothing else is to appear is not passed over.
+async fn more_lower_positions_than_a_batch_that_commit_late_are_published<DB: Tested>() {
+    late::<DB>(4 * BATCH as usize + 1).await;
+}
+
+/// So many are staged before what is published meanwhile, and commit after it.
+async fn late<DB: Tested>(letters: usize) {
     let world = World::<DB>::new().await;
     let broker = Broker::that_confirms();
-    let relay = world.relay(&broker).spawn();
+    let relay = world.relay(&broker).batch(BATCH).spawn();
     let name = format!("late-{}", world.database.url());
     let late = Order {
-        letters: vec![postcard("late")],
+        letters: vec![postcard("late"); letters],
         gate: Some(name.clone()),
         ..Order::default()
     };
@@ -104,10 +148,16 @@ async fn a_lower_position_that_commits_late_is_published<DB: Tested>() {
     );
     assert_eq!(status, 200, "{body}");
     until(
-        "the late one is published",
+        "the late ones are published",
         Duration::from_secs(10),
-        async || broker.has().iter().any(|has| has.topic == "late"),
+        async || broker.has().len() == 20 + letters,
     )
     .await;
     relay.stop().await;
+    let late = broker
+        .has()
+        .iter()
+        .filter(|has| has.topic == "late")
+        .count();
+    assert_eq!(late, letters);
 }

@@ -107,7 +107,12 @@ impl OutboxStore for MySql {
         Ok(())
     }
 
-    async fn fetch(connection: &mut MySqlConnection, ask: &Ask<'_>) -> sqlx::Result<Batch> {
+    async fn fetch(
+        connection: &mut MySqlConnection,
+        ask: &Ask<'_>,
+        outcome: &Outcome,
+    ) -> sqlx::Result<Batch> {
+        Self::settle(&mut *connection, outcome).await?;
         let mut query = QueryBuilder::<MySql>::new("");
         for waiting in [FETCH_FAILED, FETCH_DELAYED] {
             query.push(waiting);
@@ -117,6 +122,7 @@ impl OutboxStore for MySql {
         }
         query.push(FETCH_PENDING);
         query.push_bind(ask.floor);
+        query.push(" AND o.position <= ").push_bind(ask.ceiling);
         push_turn(&mut query, ask);
         query.push(" ORDER BY o.position LIMIT ");
         query.push_bind(ask.pending);

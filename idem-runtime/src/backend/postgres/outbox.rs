@@ -1,5 +1,5 @@
-//! The outbox. Each method is one statement, which needs no isolation but its own snapshot: what it says of a row is checked
-//! again once the row is locked.
+//! The outbox. Each method is one statement, or several that each commit, and needs no isolation but their own snapshots: what
+//! it says of a row is checked again once the row is locked.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use sqlx::{Pool, Postgres, QueryBuilder, Row};
 use super::super::millis;
 use super::super::operations::Audit;
 use super::super::outbox::{
-    Ask, Batch, Handling, Horizon, MessageCounts, MessageFilter, MessageRow, OutboxStore, Outcome,
-    Paused, Staged, rows,
+    Ask, Batch, FailedAttempt, Handling, Horizon, MessageCounts, MessageFilter, MessageRow,
+    OutboxStore, Outcome, Paused, Staged, rows,
 };
 use crate::outbox::{Lanes, MessageId, audited};
 
@@ -119,19 +119,48 @@ impl OutboxStore for Postgres {
         Ok(())
     }
 
-    async fn fetch(connection: &mut PgConnection, ask: &Ask<'_>) -> sqlx::Result<Batch> {
-        let mut query = QueryBuilder::<Postgres>::new(FETCH);
+    async fn fetch(
+        connection: &mut PgConnection,
+        ask: &Ask<'_>,
+        outcome: &Outcome,
+    ) -> sqlx::Result<Batch> {
+        let nothing = Outcome::default();
+        let outcome = if outcome.unblocks || !outcome.failed.is_empty() {
+            // The statement would not see which keys wait then.
+            Self::settle(&mut *connection, outcome).await?;
+            &nothing
+        } else {
+            outcome
+        };
+        let mut query = QueryBuilder::<Postgres>::new("WITH ");
+        if !outcome.delivered.is_empty() {
+            query.push("settled AS (");
+            push_delivered(&mut query, outcome);
+            query.push("), ");
+        }
+        query.push(FETCH);
+        // The statement does not see what it settles itself.
+        let settled = outcome.delivered.iter().map(|(position, _)| *position);
+        let busy: Vec<i64> = ask.busy.iter().copied().chain(settled).collect();
         query.push(FETCH_DUE);
-        push_turn(&mut query, ask);
-        query.push(" ORDER BY o.state_at LIMIT ");
-        query.push_bind(i64::from(ask.due));
+        push_turn(&mut query, ask, &busy);
+        query.push(" ORDER BY o.state_at LIMIT ").push(ask.due);
         query.push(FETCH_PENDING);
         query.push_bind(ask.floor);
-        push_turn(&mut query, ask);
-        query.push(" ORDER BY o.position LIMIT ");
-        query.push_bind(i64::from(ask.pending));
+        query.push("::bigint) AND o.position <= (SELECT ");
+        query.push_bind(ask.ceiling).push("::bigint)");
+        push_turn(&mut query, ask, &busy);
+        query.push(" ORDER BY o.position LIMIT ").push(ask.pending);
         query.push(FETCH_END);
-        let found = query.build().fetch_all(connection).await?;
+        // A plan that was made for an empty table stays until the table is analyzed.
+        query.push(format_args!(" /* plan {} */", ask.plan));
+        // One plan serves all batches, but for those beside something unusual.
+        let usual = ask.busy_keys.is_empty() && ask.paused.is_empty();
+        let found = query
+            .build()
+            .persistent(usual)
+            .fetch_all(connection)
+            .await?;
         let horizon = found.first().map(|row| {
             Ok::<_, sqlx::Error>(Horizon {
                 oldest: row.try_get("oldest_transaction")?,
@@ -151,38 +180,13 @@ impl OutboxStore for Postgres {
     }
 
     async fn settle(connection: &mut PgConnection, outcome: &Outcome) -> sqlx::Result<()> {
-        if !outcome.delivered.is_empty() {
-            let ids: Vec<&[u8]> = outcome.delivered.iter().map(|(_, id)| bytes(id)).collect();
-            let settle = if outcome.keep {
-                KEEP_DELIVERED
-            } else {
-                DELETE_DELIVERED
-            };
-            sqlx::query(settle)
-                .bind(ids)
-                .execute(&mut *connection)
-                .await?;
-        }
         if !outcome.failed.is_empty() {
-            let failed = &outcome.failed;
-            let attempts = |attempts: u32| i32::try_from(attempts).unwrap_or(i32::MAX);
-            sqlx::query(FAIL)
-                .bind(failed.iter().map(|f| bytes(&f.id)).collect::<Vec<_>>())
-                .bind(
-                    failed
-                        .iter()
-                        .map(|f| attempts(f.attempts))
-                        .collect::<Vec<_>>(),
-                )
-                .bind(
-                    failed
-                        .iter()
-                        .map(|f| f.delay.map(millis))
-                        .collect::<Vec<_>>(),
-                )
-                .bind(failed.iter().map(|f| f.reason.as_str()).collect::<Vec<_>>())
-                .execute(connection)
-                .await?;
+            fail(&mut *connection, &outcome.failed).await?;
+        }
+        if !outcome.delivered.is_empty() {
+            let mut query = QueryBuilder::new("");
+            push_delivered(&mut query, outcome);
+            query.build().persistent(false).execute(connection).await?;
         }
         Ok(())
     }
@@ -264,23 +268,49 @@ fn bytes(id: &MessageId) -> &[u8] {
     id.as_uuid().as_bytes().as_slice()
 }
 
+/// The statement that settles what is delivered.
+fn push_delivered(query: &mut QueryBuilder<Postgres>, outcome: &Outcome) {
+    query.push(if outcome.keep {
+        KEEP_DELIVERED
+    } else {
+        DELETE_DELIVERED
+    });
+    let ids = outcome.delivered.iter().map(|(_, id)| bytes(id));
+    query.push_bind(ids.collect::<Vec<_>>()).push(")");
+}
+
+async fn fail(connection: &mut PgConnection, failed: &[FailedAttempt]) -> sqlx::Result<()> {
+    let attempts = |f: &FailedAttempt| i32::try_from(f.attempts).unwrap_or(i32::MAX);
+    sqlx::query(FAIL)
+        .bind(failed.iter().map(|f| bytes(&f.id)).collect::<Vec<_>>())
+        .bind(failed.iter().map(attempts).collect::<Vec<_>>())
+        .bind(
+            failed
+                .iter()
+                .map(|f| f.delay.map(millis))
+                .collect::<Vec<_>>(),
+        )
+        .bind(failed.iter().map(|f| f.reason.as_str()).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
 /// The conditions under which it is a message's turn: its lane, its topic, no failed message of its key before it, and nothing
 /// of its key that is being published.
-fn push_turn(query: &mut QueryBuilder<Postgres>, ask: &Ask<'_>) {
+fn push_turn(query: &mut QueryBuilder<Postgres>, ask: &Ask<'_>, busy: &[i64]) {
     // Of an inequality the planner expects that most rows pass, and reads them in their order.
     query.push(" AND (");
     query.push_bind(ask.lanes.mask());
     query
         .push("::bigint >> o.lane::int) & 1 <> 0")
         .push(NOT_BLOCKED);
-    if !ask.busy.is_empty() {
-        query.push(" AND o.position <> ALL (");
-        query.push_bind(ask.busy.to_vec()).push(")");
-    }
+    // A subquery is hashed, where an array would be gone through for each row.
+    query.push(" AND o.position NOT IN (SELECT unnest(");
+    query.push_bind(busy.to_vec()).push("::bigint[]))");
     if !ask.busy_keys.is_empty() {
         query.push(" AND (o.ordering_key IS NULL OR o.ordering_key <> ALL (");
-        let keys: Vec<String> = ask.busy_keys.iter().map(|key| (*key).to_owned()).collect();
-        query.push_bind(keys).push("))");
+        query.push_bind(ask.busy_keys.to_vec()).push("))");
     }
     for Paused { prefix, except } in ask.paused {
         query.push(" AND NOT (starts_with(o.topic, ");

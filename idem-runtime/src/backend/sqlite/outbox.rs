@@ -101,13 +101,19 @@ impl OutboxStore for Sqlite {
         Ok(())
     }
 
-    async fn fetch(connection: &mut SqliteConnection, ask: &Ask<'_>) -> sqlx::Result<Batch> {
+    async fn fetch(
+        connection: &mut SqliteConnection,
+        ask: &Ask<'_>,
+        outcome: &Outcome,
+    ) -> sqlx::Result<Batch> {
+        Self::settle(&mut *connection, outcome).await?;
         let mut query = QueryBuilder::<Sqlite>::new(FETCH_DUE);
         push_turn(&mut query, ask);
         query.push(" ORDER BY o.state_at LIMIT ");
         query.push_bind(i64::from(ask.due));
         query.push(FETCH_PENDING);
         query.push_bind(ask.floor);
+        query.push(" AND o.position <= ").push_bind(ask.ceiling);
         push_turn(&mut query, ask);
         query.push(" ORDER BY o.position LIMIT ");
         query.push_bind(i64::from(ask.pending));
@@ -124,6 +130,9 @@ impl OutboxStore for Sqlite {
     }
 
     async fn settle(connection: &mut SqliteConnection, outcome: &Outcome) -> sqlx::Result<()> {
+        if outcome.is_empty() {
+            return Ok(());
+        }
         begin(connection).await?;
         let settled = settle(connection, outcome).await;
         several::end::<Sqlite, _>(connection, settled).await
@@ -293,7 +302,7 @@ fn push_turn(query: &mut QueryBuilder<Sqlite>, ask: &Ask<'_>) {
         query.push(" AND (o.ordering_key IS NULL OR o.ordering_key NOT IN (");
         let mut list = query.separated(", ");
         for key in ask.busy_keys {
-            list.push_bind((*key).to_owned());
+            list.push_bind(key.to_owned());
         }
         query.push("))");
     }

@@ -6,7 +6,8 @@
 //!
 //! That is not the last position that it saw: positions are drawn before transactions commit, and a lower one may appear
 //! later. It is one that was seen when no transaction was still running that had begun by then. Where the database does not
-//! tell of its transactions, the floor stays at the bottom; and once a minute everything is read from the bottom all the same.
+//! tell of its transactions, the floor stays at the bottom; and once a minute, or seldom enough to cost little, everything is
+//! read from the bottom all the same.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,8 +16,10 @@ use tokio::time::Instant;
 
 use crate::backend::outbox::Horizon;
 
-/// How often all is read.
+/// How often all is read, at most.
 const WHOLE: Duration = Duration::from_secs(60);
+/// How many times as long as it takes passes between two such readings, at least.
+const SELDOM: u32 = 50;
 /// How many positions may wait until they are believed.
 const CANDIDATES: usize = 256;
 
@@ -25,6 +28,8 @@ pub(super) struct Floor {
     position: i64,
     /// Positions up to which nothing was left to see, and the first transaction that had not begun then.
     candidates: VecDeque<(i64, i64)>,
+    /// The first transaction that had not begun when something was read last.
+    next: i64,
     whole_at: Instant,
 }
 
@@ -33,6 +38,7 @@ impl Floor {
         Self {
             position: 0,
             candidates: VecDeque::new(),
+            next: 0,
             whole_at: Instant::now() + WHOLE,
         }
     }
@@ -45,9 +51,39 @@ impl Floor {
     /// Where to read from now.
     pub(super) fn position(&mut self, now: Instant) -> i64 {
         if now >= self.whole_at {
-            self.reset();
+            self.whole_at = now + WHOLE;
+            return 0;
         }
         self.position
+    }
+
+    /// The database may not be what it was: all is read next.
+    pub(super) fn doubt(&mut self) {
+        self.whole_at = Instant::now();
+    }
+
+    /// What was read from a position: the lowest message that never failed. Returns whether it agrees with what is believed;
+    /// all belief ends if not.
+    pub(super) fn read(
+        &mut self,
+        from: i64,
+        lowest: Option<i64>,
+        horizon: Option<Horizon>,
+        begun: Instant,
+    ) -> bool {
+        let next = horizon.map_or(self.next, |horizon| horizon.next);
+        // It was restored, or is another one: numbers are given again.
+        let another = next < self.next;
+        let disagrees = another || lowest.is_some_and(|lowest| lowest <= self.position);
+        if disagrees {
+            self.reset();
+        } else if from < self.position {
+            let now = Instant::now();
+            let seldom = now + now.duration_since(begun) * SELDOM;
+            self.whole_at = self.whole_at.max(seldom);
+        }
+        self.next = next;
+        !disagrees
     }
 
     /// The position up to which nothing is still to appear, by what the database said of its transactions when a batch was read.
@@ -121,7 +157,48 @@ mod tests {
         let mut floor = Floor::new();
         floor.settled(100, horizon(9, 9));
         floor.raise(floor.believed(horizon(9, 9)));
+        let now = Instant::now();
+        assert_eq!(floor.position(now), 100);
+        assert_eq!(floor.position(now + WHOLE), 0);
+        // What was proved stays so.
+        assert_eq!(floor.position(now + WHOLE), 100);
+        assert_eq!(floor.position(now + WHOLE * 2), 0);
+    }
+
+    #[test]
+    fn reading_all_costs_little_of_the_time() {
+        let mut floor = Floor::new();
+        floor.raise(100);
+        let begun = Instant::now() - Duration::from_secs(3);
+        assert!(floor.read(0, Some(101), None, begun));
+        assert_eq!(floor.position(begun + 2 * WHOLE), 100);
+        assert_eq!(floor.position(begun + 3 * WHOLE), 0);
+    }
+
+    #[test]
+    fn what_should_not_be_there_ends_all_belief() {
+        let proved = || {
+            let mut floor = Floor::new();
+            floor.settled(200, horizon(9, 9));
+            floor.raise(100);
+            assert!(floor.read(0, Some(101), Some(horizon(9, 9)), Instant::now()));
+            assert_eq!(floor.position(Instant::now()), 100);
+            floor
+        };
+        // A message that was not there.
+        let mut floor = proved();
+        assert!(!floor.read(0, Some(100), Some(horizon(9, 9)), Instant::now()));
+        assert_eq!(floor.position(Instant::now()), 0);
+        assert_eq!(floor.believed(horizon(9, 9)), 0);
+        // Transactions that were over have not begun.
+        let mut floor = proved();
+        assert!(!floor.read(100, None, Some(horizon(7, 8)), Instant::now()));
+        assert_eq!(floor.position(Instant::now()), 0);
+        assert_eq!(floor.believed(horizon(9, 9)), 0);
+        // Neither, but the connection was lost.
+        let mut floor = proved();
+        floor.doubt();
+        assert_eq!(floor.position(Instant::now()), 0);
         assert_eq!(floor.position(Instant::now()), 100);
-        assert_eq!(floor.position(Instant::now() + WHOLE), 0);
     }
 }

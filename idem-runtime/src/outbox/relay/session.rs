@@ -1,6 +1,7 @@
 //! One run of a relay: its lanes, what it is publishing, and what it has not written down yet.
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,20 +9,23 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Relayed;
+use super::ceiling::Ceiling;
 use super::floor::Floor;
 use super::lease::Lease;
-use super::publishing::{Done, Group};
+use super::pace::Pace;
+use super::publishing::Done;
 use super::routes::Routes;
 use super::settings::RelaySettings;
 use super::store::Store;
 use crate::atomic::new_owner;
 use crate::backend::Backend;
-use crate::backend::outbox::{Ask, Batch, Horizon, Outcome};
+use crate::backend::outbox::{Horizon, Outcome};
 use crate::faults;
 use crate::idempotency::{Idempotency, StoreError};
-use crate::outbox::MessageState;
+use crate::outbox::Lanes;
 use crate::telemetry;
 
 /// How long a batch is waited for, before others are read beside what is slow.
@@ -38,7 +42,10 @@ const SWEEP_AGAIN: Duration = Duration::from_millis(50);
 const COUNT: Duration = Duration::from_secs(60);
 
 mod note;
+mod reading;
 mod share;
+
+type InFlight = FuturesUnordered<BoxFuture<'static, Vec<Done>>>;
 
 /// A route whose publisher is out of reach.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +60,7 @@ impl Pause {
     }
 }
 
-/// What a batch says about where to read from next, if all of it is settled.
+/// What a batch says about where to read from next, if all of it is settled, and what was being published when it was read.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     /// The last that was read of those that never failed.
@@ -71,18 +78,31 @@ pub(super) struct Session<DB: Backend> {
     lease: Arc<Lease>,
     pauses: Vec<Pause>,
     floor: Floor,
-    in_flight: FuturesUnordered<BoxFuture<'static, Vec<Done>>>,
+    pace: Pace,
+    ceiling: Ceiling,
+    in_flight: InFlight,
     /// Positions, keys and lanes of what is being published.
     positions: HashSet<i64>,
     keys: HashSet<String>,
-    lanes: Vec<u8>,
+    lanes: Lanes,
+    /// What has been published for long, and its keys.
+    slow: HashSet<i64>,
+    slow_keys: Vec<String>,
+    /// A message was not delivered since the database was asked last; and the keys of such messages.
+    disturbed: bool,
+    held_up: HashSet<String>,
+    /// The last batch was full: there may be more.
+    full: bool,
     done: Vec<Done>,
     /// What is not written down yet.
     outcome: Outcome,
+    /// Of the batch that is being published, and of the one that is to be written down.
     seen: Option<Seen>,
+    seen_done: Option<Seen>,
     share_at: Instant,
     sweep_at: Instant,
     count_at: Instant,
+    counting: Option<AbortOnDropHandle<()>>,
     pub(super) relayed: Relayed,
 }
 
@@ -105,32 +125,43 @@ impl<DB: Backend> Session<DB> {
             id: new_owner(),
             lease: Arc::new(Lease::new()),
             floor: Floor::new(),
+            pace: Pace::default(),
+            ceiling: Ceiling::default(),
             in_flight: FuturesUnordered::new(),
             positions: HashSet::new(),
             keys: HashSet::new(),
-            lanes: Vec::new(),
+            lanes: Lanes::default(),
+            slow: HashSet::new(),
+            slow_keys: Vec::new(),
+            disturbed: false,
+            held_up: HashSet::new(),
+            full: false,
             done: Vec::new(),
             seen: None,
+            seen_done: None,
             share_at: now,
             sweep_at: now,
             count_at: now + COUNT.mul_f64(fastrand::f64()),
+            counting: None,
             relayed: Relayed::default(),
         }
     }
 
-    /// Reads, publishes and writes down. Returns whether there may be more to do at once.
+    /// Writes down what was published, reads a batch, and begins to publish it. While there is more than a batch it is read
+    /// beside the publishing of the one before. Returns whether there may be more to do at once.
     pub(super) async fn round(&mut self) -> Result<bool, StoreError> {
-        // Before a lane is given away: what is not written down there, another relay would publish again.
-        self.settle().await?;
         if Instant::now() >= self.share_at {
+            // Before a lane is given away: what is not written down there, another relay would publish again.
+            self.collect().await;
+            self.settle().await?;
             self.share().await?;
         }
-        let fetched = self.fetch().await?;
-        self.collect().await;
-        let done = !self.done.is_empty();
-        self.settle().await?;
+        let any = self.read().await?;
+        if !self.full {
+            self.collect().await;
+        }
         self.keep_house().await?;
-        Ok(fetched || done)
+        Ok(any || !self.outcome.is_empty())
     }
 
     /// Ready when something that is being published has ended; never while nothing is.
@@ -182,117 +213,61 @@ impl<DB: Backend> Session<DB> {
         }
     }
 
-    /// Reads a batch and begins to publish it. Returns whether there was anything.
-    async fn fetch(&mut self) -> Result<bool, StoreError> {
-        self.seen = None;
-        let lanes = self.lease.lanes();
-        let batch = self.settings.batch;
-        let busy = u32::try_from(self.positions.len()).unwrap_or(u32::MAX);
-        let pauses = &self.pauses;
-        let is_paused = |route: usize| pauses[route].is_on();
-        if lanes.is_empty() || busy >= batch || self.routes.all_paused(is_paused) {
-            return Ok(false);
-        }
-        let paused = self.routes.paused(is_paused);
-        let positions: Vec<i64> = self.positions.iter().copied().collect();
-        let keys: Vec<&str> = self.keys.iter().map(String::as_str).collect();
-        let ask = Ask {
-            lanes,
-            floor: self.floor.position(Instant::now()),
-            paused: &paused,
-            busy: &positions,
-            busy_keys: &keys,
-            pending: batch - busy,
-            due: (batch / 2).max(1),
-        };
-        faults::point("relay.fetch");
-        let fetched = self
-            .store
-            .read(async |connection: &mut DB::Connection| DB::fetch(connection, &ask).await);
-        let Batch { rows, horizon } = fetched.await?;
-        if let Some(horizon) = horizon
-            && !horizon.blocked
-            && busy == 0
-            && paused.is_empty()
-        {
-            let pending = rows.iter().filter(|row| row.state == MessageState::Pending);
-            let position = pending.clone().map(|row| row.position).max();
-            let mut believed = self.floor.believed(horizon);
-            if pending.count() >= batch as usize {
-                // There may be more below it.
-                believed = believed.min(position.unwrap_or(0));
-            }
-            let seen = Seen {
-                position,
-                horizon,
-                believed,
-            };
-            if rows.is_empty() {
-                self.floor.raise(believed);
-            } else {
-                self.seen = Some(seen);
-            }
-        }
-        let any = !rows.is_empty();
-        self.lanes.extend(rows.iter().map(|row| row.lane));
-        for group in Group::of(rows) {
-            self.positions.extend(group.positions());
-            self.keys.extend(group.ordering_key().map(str::to_owned));
-            let (routes, lease) = (self.routes.clone(), self.lease.clone());
-            let published = group.publish(routes, lease, self.settings.timeout);
-            self.in_flight.push(Box::pin(published));
-        }
-        Ok(any)
-    }
-
-    /// Waits for what is published, a little while.
+    /// Waits for what is being published, a little while, but not for what has been waited for already.
     async fn collect(&mut self) {
+        self.note();
+        let mut awaited = self.positions.len() - self.slow.len();
         let begun = Instant::now();
         for limit in [begun + KEEP, begun + LINGER] {
-            while !self.in_flight.is_empty() {
-                match timeout_at(limit, self.in_flight.next()).await {
-                    Ok(Some(done)) => self.done.extend(done),
-                    _ => break,
-                }
+            while awaited > 0
+                && let Ok(Some(ended)) = timeout_at(limit, self.in_flight.next()).await
+            {
+                let ended_now = ended
+                    .iter()
+                    .filter(|done| !self.slow.contains(&done.row.position));
+                awaited -= ended_now.count();
+                self.done.extend(ended);
             }
-            if self.in_flight.is_empty() {
-                return;
+            if awaited == 0 {
+                break;
             }
             self.store.release();
         }
-        // What is slow may fail yet.
-        self.seen = None;
+        self.note();
+        if !self.positions.is_empty() {
+            // It may fail yet.
+            self.seen = None;
+        }
+        self.slow.clone_from(&self.positions);
+        self.slow_keys.clear();
+        self.slow_keys.extend(self.keys.iter().cloned());
     }
 
     /// Writes down what became of messages.
     async fn settle(&mut self) -> Result<(), StoreError> {
-        for done in std::mem::take(&mut self.done) {
-            self.note(done);
-        }
-        if self.in_flight.is_empty() {
-            self.positions.clear();
-            self.keys.clear();
-            self.lanes.clear();
-        }
-        if self.outcome.delivered.is_empty() && self.outcome.failed.is_empty() {
+        self.note();
+        if self.outcome.is_empty() {
             return Ok(());
         }
         faults::point("relay.settle.before");
-        let outcome = &self.outcome;
-        let settled = self
-            .store
+        let Self { store, outcome, .. } = self;
+        let settling = store
             .write(async |connection: &mut DB::Connection| DB::settle(connection, outcome).await);
-        settled.await?;
+        beside(&mut self.in_flight, &mut self.done, settling).await?;
+        self.settled();
+        Ok(())
+    }
+
+    /// The outcome is written down.
+    fn settled(&mut self) {
         faults::point("relay.settle.after");
-        self.outcome.delivered.clear();
-        self.outcome.failed.clear();
-        if let Some(seen) = self.seen.take() {
+        self.outcome.clear();
+        if let Some(seen) = self.seen_done.take() {
             self.floor.raise(seen.believed);
             if let Some(position) = seen.position {
                 self.floor.settled(position, seen.horizon);
             }
         }
-        Ok(())
     }
 
     /// Sweeps what is delivered and kept long enough, and counts what is there.
@@ -304,16 +279,52 @@ impl<DB: Backend> Session<DB> {
             let swept = self.store.write(async |connection: &mut DB::Connection| {
                 DB::sweep_delivered(connection, keep, batch).await
             });
-            let more = swept.await? >= u64::from(batch);
+            let swept = beside(&mut self.in_flight, &mut self.done, swept).await?;
+            let more = swept >= u64::from(batch);
             self.sweep_at = Instant::now() + if more { SWEEP_AGAIN } else { every };
         }
         if now >= self.count_at {
             self.count_at = now + COUNT;
-            let counted = self
-                .store
-                .read(async |connection: &mut DB::Connection| DB::count_messages(connection).await);
-            telemetry::outbox::counted(&counted.await?);
+            if cfg!(feature = "metrics") {
+                let counting = tokio::spawn(count(self.store.idempotency.clone()));
+                self.counting = Some(AbortOnDropHandle::new(counting));
+            }
         }
         Ok(())
+    }
+}
+
+/// Counts the messages, which takes long where many are: beside the relay's work.
+async fn count<DB: Backend>(idempotency: Idempotency<DB>) {
+    let limit = Instant::now() + COUNT;
+    let counted = async {
+        let mut alone = idempotency.reading(limit).await?;
+        alone
+            .run(limit, async |connection: &mut DB::Connection| {
+                DB::count_messages(connection).await
+            })
+            .await
+    };
+    match counted.await {
+        Ok(counted) => telemetry::outbox::counted(&counted),
+        Err(error) => {
+            tracing::debug!(target: "idem", %error, "the messages of the outbox could not be counted")
+        }
+    }
+}
+
+/// Waits for a statement. What is being published goes on meanwhile.
+async fn beside<T>(
+    in_flight: &mut InFlight,
+    done: &mut Vec<Done>,
+    statement: impl Future<Output = T>,
+) -> T {
+    let mut statement = pin!(statement);
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut statement => return result,
+            Some(ended) = in_flight.next() => done.extend(ended),
+        }
     }
 }

@@ -30,6 +30,16 @@ impl RelaySettings {
         }
     }
 
+    /// How many messages whose time has come are read with a batch.
+    pub(super) fn due(&self) -> u32 {
+        (self.batch / 2).max(1)
+    }
+
+    /// How many messages are published at once, at most.
+    pub(super) fn most(&self) -> usize {
+        self.batch.saturating_add(self.due()) as usize
+    }
+
     /// The pause after so many failures: it doubles, up to the longest; each is 50 to 100 % of it.
     pub(super) fn pause(&self, failures: u32) -> Duration {
         let (first, longest) = self.backoff;

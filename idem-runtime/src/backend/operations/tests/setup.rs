@@ -1,6 +1,5 @@
 //! A database for each test: SQLite in a temporary file, and the servers that `tests/run` names in the environment.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use sqlx::pool::{PoolConnection, PoolOptions};
@@ -38,8 +37,10 @@ pub(super) struct Place<DB: Database> {
 }
 
 enum Home {
-    File(PathBuf),
+    #[cfg(feature = "sqlite")]
+    File(std::path::PathBuf),
     /// How to drop it.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     Server(Option<Box<dyn FnOnce() + Send + Sync>>),
 }
 
@@ -100,11 +101,13 @@ impl<DB: Engine> Place<DB> {
 impl<DB: Database> Drop for Place<DB> {
     fn drop(&mut self) {
         match &mut self.home {
+            #[cfg(feature = "sqlite")]
             Home::File(path) => {
                 for end in ["", "-wal", "-shm"] {
                     let _ = std::fs::remove_file(format!("{}{end}", path.display()));
                 }
             }
+            #[cfg(any(feature = "postgres", feature = "mysql"))]
             Home::Server(drop) => {
                 if let Some(drop) = drop.take() {
                     let _ = std::thread::spawn(drop).join();

@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use sqlx_core::transaction::TransactionManager;
 use tokio::task::JoinSet;
 
-use super::super::{Fence, OperationRow, Written};
+use super::super::{Fence, OperationRow};
 use super::setup::{Engine, LEASE, Place, Sample, bytes, sample};
 
 on_each_database! {
@@ -20,8 +19,37 @@ on_each_database! {
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod locked {
+    use sqlx_core::transaction::TransactionManager;
+
+    use super::super::super::Written;
     use super::*;
+
     on_each_server! { what_another_transaction_has_locked_is_skipped, }
+
+    async fn what_another_transaction_has_locked_is_skipped<DB: Engine>(place: &Place<DB>) {
+        let locked = due(place, 1, 20).await;
+        due(place, 2, 10).await;
+        let mut connection = place.connection().await;
+        DB::TransactionManager::begin(&mut *connection, None)
+            .await
+            .unwrap();
+        let written = Written {
+            journal: b"journal",
+            sealed: false,
+            lease: Duration::ZERO,
+        };
+        assert!(
+            DB::record(&mut *connection, None, &locked.fence(), &written)
+                .await
+                .unwrap()
+        );
+        let free = tokio::time::timeout(Duration::from_secs(20), take(place, 9)).await;
+        assert_eq!(ids(&free.expect("nobody waits for a locked row")), [2]);
+        DB::TransactionManager::rollback(&mut *connection)
+            .await
+            .unwrap();
+        assert_eq!(ids(&take(place, 9).await), [1]);
+    }
 }
 
 const WORKER: [u8; 16] = [9; 16];
@@ -122,31 +150,6 @@ async fn two_workers_never_take_over_one_operation<DB: Engine>(place: &Place<DB>
     let taken: Vec<u8> = workers.join_all().await.concat();
     let once: HashSet<u8> = taken.iter().copied().collect();
     assert_eq!((taken.len(), once.len()), (24, 24), "{taken:?}");
-}
-
-async fn what_another_transaction_has_locked_is_skipped<DB: Engine>(place: &Place<DB>) {
-    let locked = due(place, 1, 20).await;
-    due(place, 2, 10).await;
-    let mut connection = place.connection().await;
-    DB::TransactionManager::begin(&mut *connection, None)
-        .await
-        .unwrap();
-    let written = Written {
-        journal: b"journal",
-        sealed: false,
-        lease: Duration::ZERO,
-    };
-    assert!(
-        DB::record(&mut *connection, None, &locked.fence(), &written)
-            .await
-            .unwrap()
-    );
-    let free = tokio::time::timeout(Duration::from_secs(20), take(place, 9)).await;
-    assert_eq!(ids(&free.expect("nobody waits for a locked row")), [2]);
-    DB::TransactionManager::rollback(&mut *connection)
-        .await
-        .unwrap();
-    assert_eq!(ids(&take(place, 9).await), [1]);
 }
 
 async fn what_is_handed_over_in_order_does_not_count<DB: Engine>(place: &Place<DB>) {

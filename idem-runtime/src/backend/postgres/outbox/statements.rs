@@ -53,39 +53,57 @@ pub(super) const GIVE_LANES: &str = "\
 
 pub(super) const LEAVE: &str = "DELETE FROM idem_outbox_relays WHERE relay = $1";
 
-/// Transactions are told by their numbers; those of subtransactions are greater than their own.
+/// Where transactions stand, and whether any key waits for a failed message, once for all rows. Transactions are told by their
+/// numbers; those of subtransactions are greater than their own.
 pub(super) const FETCH: &str = concat!(
-    "SELECT m.id, m.position, m.lane, m.topic, m.ordering_key, m.content_type, m.headers, m.payload, \
+    "seen AS MATERIALIZED ( \
+        SELECT pg_snapshot_xmin(s)::text::bigint AS oldest, pg_snapshot_xmax(s)::text::bigint AS next, \
+               (SELECT true FROM idem_outbox b WHERE b.state = 2 AND b.ordering_key IS NOT NULL \
+                 ORDER BY b.ordering_key LIMIT 1) IS NOT NULL AS blocked \
+          FROM pg_current_snapshot() s) \
+    SELECT m.id, m.position, m.lane, m.topic, m.ordering_key, m.content_type, m.headers, m.payload, \
         m.state, m.attempts, ",
     ms!("m.staged_at"),
     " AS staged_ms, \
-        pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest_transaction, \
-        pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next_transaction, \
-        (SELECT true FROM idem_outbox b WHERE b.state = 2 AND b.ordering_key IS NOT NULL \
-          ORDER BY b.ordering_key LIMIT 1) IS NOT NULL AS blocked FROM ("
+        (SELECT oldest FROM seen) AS oldest_transaction, (SELECT next FROM seen) AS next_transaction, \
+        (SELECT blocked FROM seen) AS blocked FROM ("
 );
 
 pub(super) const FETCH_DUE: &str = "\
     SELECT * FROM (SELECT * FROM idem_outbox o \
      WHERE (o.state + 0) IN (1, 2) AND o.state_at <= statement_timestamp()";
 
+/// The position is asked for in a subquery, as all that differs from batch to batch: what the planner does not know it plans
+/// for once, and not again for each batch, which takes it longer than reading one does.
 pub(super) const FETCH_PENDING: &str = ") due \
-    UNION ALL SELECT * FROM (SELECT * FROM idem_outbox o WHERE o.state = 0 AND o.position > ";
+    UNION ALL SELECT * FROM (SELECT * FROM idem_outbox o WHERE o.state = 0 AND o.position > (SELECT ";
 
 pub(super) const FETCH_END: &str = ") pending) m";
 
 /// A scalar subquery, which is never made a join: one look into a small index for each row, whatever statistics say. Of
 /// `coalesce` the planner expects that half of the rows pass; of `IS NULL`, that hardly any does, and then it sorts them all.
-pub(super) const NOT_BLOCKED: &str = " AND coalesce((SELECT false FROM idem_outbox b \
-     WHERE b.state = 2 AND b.ordering_key = o.ordering_key AND b.position < o.position LIMIT 1), true)";
+pub(super) const NOT_BLOCKED: &str = " AND (NOT (SELECT blocked FROM seen) OR coalesce( \
+    (SELECT false FROM idem_outbox b \
+      WHERE b.state = 2 AND b.ordering_key = o.ordering_key AND b.position < o.position LIMIT 1), true))";
 
-pub(super) const DELETE_DELIVERED: &str =
-    "DELETE FROM idem_outbox WHERE id = ANY($1) AND state <> 3";
+/// The condition of what is settled as delivered. One that another relay has delivered and keeps stays as it is.
+///
+/// The commit does not wait until it is on disk: when a server loses its last commits, what they settled is published again, as
+/// it is when a relay dies. What failed is not settled so: the messages that wait for it would overtake it.
+macro_rules! delivered {
+    () => {
+        " WHERE state <> 3 AND (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL \
+            AND id = ANY ("
+    };
+}
 
-pub(super) const KEEP_DELIVERED: &str = "\
-    UPDATE idem_outbox SET state = 3, state_at = statement_timestamp(), reason = NULL, \
-        attempts = attempts + 1 \
-     WHERE id = ANY($1) AND state <> 3";
+pub(super) const DELETE_DELIVERED: &str = concat!("DELETE FROM idem_outbox", delivered!());
+
+pub(super) const KEEP_DELIVERED: &str = concat!(
+    "UPDATE idem_outbox SET state = 3, state_at = statement_timestamp(), reason = NULL, \
+        attempts = attempts + 1",
+    delivered!()
+);
 
 /// What another relay has said meanwhile stands.
 pub(super) const FAIL: &str = "\

@@ -8,22 +8,41 @@ use super::{Pause, Session};
 use crate::backend::Backend;
 use crate::backend::outbox::FailedAttempt;
 use crate::outbox::relay::publishing::{Done, Fate};
+use crate::outbox::{Lanes, MessageState};
 use crate::telemetry;
 
 /// The longest time for which a receiver is left alone because it asks so.
 const LONGEST_WISH: Duration = Duration::from_secs(24 * 3600);
 
 impl<DB: Backend> Session<DB> {
-    pub(super) fn note(&mut self, Done { row, fate }: Done) {
+    /// Takes note of what has ended.
+    pub(super) fn note(&mut self) {
+        for done in std::mem::take(&mut self.done) {
+            self.note_one(done);
+        }
+        if self.in_flight.is_empty() {
+            self.lanes = Lanes::default();
+            if let Some(seen) = self.seen.take() {
+                self.seen_done = Some(seen);
+            }
+        }
+    }
+
+    fn note_one(&mut self, Done { row, fate }: Done) {
         let message = &row.message;
         self.positions.remove(&row.position);
+        self.slow.remove(&row.position);
         if let Some(key) = message.ordering_key() {
             self.keys.remove(key);
         }
-        if !matches!(fate, Fate::Delivered)
-            && (message.ordering_key().is_some() || !matches!(fate, Fate::Failed { .. }))
-        {
-            self.seen = None;
+        if !matches!(fate, Fate::Delivered) {
+            if let Some(key) = message.ordering_key() {
+                self.held_up.insert(key.to_owned());
+            }
+            if message.ordering_key().is_some() || !matches!(fate, Fate::Failed { .. }) {
+                self.seen = None;
+                self.disturbed = true;
+            }
         }
         match fate {
             Fate::Delivered => {
@@ -33,6 +52,7 @@ impl<DB: Backend> Session<DB> {
                 self.relayed.delivered += 1;
                 telemetry::outbox::delivered();
                 self.outcome.delivered.push((row.position, message.id()));
+                self.outcome.unblocks |= row.state == MessageState::Failed;
             }
             Fate::Failed {
                 reason,

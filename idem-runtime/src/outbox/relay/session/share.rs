@@ -38,8 +38,7 @@ impl<DB: Backend> Session<DB> {
         self.share_at = Instant::now() + lease / 3;
         if renewed.len() > fair {
             // Not those that something is published of.
-            let busy: Lanes = self.lanes.iter().copied().collect();
-            let given = renewed.without(busy).first(renewed.len() - fair);
+            let given = renewed.without(self.lanes).first(renewed.len() - fair);
             self.lease.renew(renewed.without(given), until);
             return self
                 .store
@@ -61,6 +60,7 @@ impl<DB: Backend> Session<DB> {
             if !lanes.without(renewed).is_empty() {
                 self.floor.reset();
                 self.seen = None;
+                self.seen_done = None;
             }
             self.lease.renew(lanes, until);
             if lanes.len() < fair {
