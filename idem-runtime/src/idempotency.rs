@@ -129,10 +129,11 @@ impl<DB: Backend> Idempotency<DB> {
     /// MariaDB).
     pub async fn migrate(&self) -> Result<(), StartupError> {
         // In a task of its own: a begin that is dropped half way would leave an open transaction behind.
-        let pool = self.shared.pool.clone();
+        let idempotency = self.clone();
         let migrated = tokio::spawn(async move {
-            let mut connection = pool.acquire().await?;
-            match DB::migrate(&mut connection).await {
+            let mut connection = idempotency.shared.pool.acquire().await?;
+            let migrate = async |connection: &mut DB::Connection| DB::migrate(connection).await;
+            match idempotency.apart(&mut connection, migrate).await {
                 Ok(version) => Ok(version),
                 Err(error) => {
                     connection.close_on_drop();
@@ -153,8 +154,8 @@ impl<DB: Backend> Idempotency<DB> {
         backend::schema::<DB>()
     }
 
-    /// Checks, before the service serves, what would fail later: the database, the schema, and the time
-    /// limits. Warns, as a `tracing` event, about a pool without the run-time [`guard`](crate::guard).
+    /// Checks, before the service serves, what would fail later: the database, the schema, the time
+    /// limits, and a pooler that lends connections a transaction at a time. Warns, as a `tracing` event, about a pool without the run-time [`guard`](crate::guard).
     ///
     /// # Errors
     ///
@@ -184,15 +185,23 @@ impl<DB: Backend> Idempotency<DB> {
             .acquire()
             .await
             .map_err(StartupError::Connect)?;
-        let version = DB::schema_version(&mut connection)
-            .await
-            .map_err(StartupError::Connect)?;
+        if !settings.transaction_pooling {
+            let options = self.shared.pool.connect_options();
+            // A server without a connection to spare is no reason not to start.
+            if DB::is_pooled(&options).await.unwrap_or(false) {
+                return Err(StartupError::TransactionPooling);
+            }
+        }
+        let version = async |connection: &mut DB::Connection| DB::schema_version(connection).await;
+        let version = match self.apart(&mut connection, version).await {
+            Ok(version) => version,
+            Err(error) => {
+                connection.close_on_drop();
+                return Err(StartupError::Connect(error));
+            }
+        };
         expect_version::<DB>(version)?;
-        self.server(&mut connection)
-            .await
-            .map_err(StartupError::Connect)?;
         drop(connection);
-        // A server without a connection to spare is no reason not to start.
         if !guard::is_guarded(&self.shared.pool).await.unwrap_or(true) {
             tracing::warn!(
                 target: "idem",
@@ -229,7 +238,7 @@ impl<DB: Backend> Idempotency<DB> {
     pub(crate) async fn server(&self, connection: &mut DB::Connection) -> sqlx::Result<DB::Server> {
         self.shared
             .server
-            .get_or_try_init(|| DB::detect(connection))
+            .get_or_try_init(|| DB::detect(connection, self.shared.settings.transaction_pooling))
             .await
             .cloned()
     }

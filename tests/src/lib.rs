@@ -3,9 +3,11 @@
 
 pub mod application;
 pub mod brokers;
+pub mod deployment;
 pub mod http;
 pub mod matrix;
 pub mod planted;
+pub mod pooler;
 pub mod private;
 pub mod process;
 pub mod proxy;

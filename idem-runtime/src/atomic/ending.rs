@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout;
 
 use super::{Attempt, CLEAN_UP, COMMIT, Step};
 use crate::accept::{Finished, Landed};
@@ -328,19 +328,11 @@ impl<DB: Backend> Attempt<DB> {
         answer: &Answer<'_>,
     ) -> Result<Option<backend::Stored>, StoreError> {
         let limit = self.limit();
-        let mut connection = self.ticket.idempotency.connection(limit).await?;
-        match timeout_at(
-            limit,
-            DB::settle_alone(&mut connection, claim, state, answer),
-        )
-        .await
-        {
-            Ok(stored) => stored.map_err(StoreError::Database),
-            Err(_) => {
-                connection.close_on_drop();
-                Err(StoreError::TimedOut("the storing of an answer"))
-            }
-        }
+        let mut alone = self.ticket.idempotency.reading(limit).await?;
+        let settle = async |connection: &mut DB::Connection| {
+            DB::settle_alone(connection, claim, state, answer).await
+        };
+        alone.run(limit, settle).await
     }
 
     fn accepted(

@@ -100,7 +100,7 @@ impl Backend for MySql {
     type Session = Session;
     type Server = Flavour;
 
-    async fn detect(connection: &mut MySqlConnection) -> sqlx::Result<Flavour> {
+    async fn detect(connection: &mut MySqlConnection, _: bool) -> sqlx::Result<Flavour> {
         let version: String = sqlx::query_scalar("SELECT VERSION()")
             .fetch_one(connection)
             .await?;

@@ -118,7 +118,7 @@ impl Backend for Sqlite {
     type Session = Session;
     type Server = ();
 
-    async fn detect(_: &mut SqliteConnection) -> sqlx::Result<()> {
+    async fn detect(_: &mut SqliteConnection, _: bool) -> sqlx::Result<()> {
         Ok(())
     }
 
