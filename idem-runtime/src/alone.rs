@@ -34,12 +34,17 @@ impl<DB: Backend> Idempotency<DB> {
 impl<DB: Backend> Idempotency<DB> {
     /// Takes a connection for statements that only read.
     pub(crate) async fn reading(&self, limit: Instant) -> Result<Alone<DB>, StoreError> {
-        Ok(Alone {
+        Ok(self.alone_on(self.connection(limit).await?))
+    }
+
+    /// The same with a connection that was taken already.
+    pub(crate) fn alone_on(&self, connection: PoolConnection<DB>) -> Alone<DB> {
+        Alone {
             idempotency: self.clone(),
-            connection: self.connection(limit).await?,
+            connection,
             running: false,
             _writer: None,
-        })
+        }
     }
 
     /// Runs a part that is made of statements of their own, on a connection without a transaction: with what the server

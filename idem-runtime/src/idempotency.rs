@@ -155,7 +155,7 @@ impl<DB: Backend> Idempotency<DB> {
     }
 
     /// Checks, before the service serves, what would fail later: the database, the schema, the time
-    /// limits, and a pooler that lends connections a transaction at a time. Warns, as a `tracing` event, about a pool without the run-time [`guard`](crate::guard).
+    /// limits, a server that takes no writes, and a pooler that lends connections a transaction at a time. Warns, as a `tracing` event, about a pool without the run-time [`guard`](crate::guard).
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl<DB: Backend> Idempotency<DB> {
                 acquire_timeout,
             });
         }
-        let mut connection = self
+        let connection = self
             .shared
             .pool
             .acquire()
@@ -192,16 +192,26 @@ impl<DB: Backend> Idempotency<DB> {
                 return Err(StartupError::TransactionPooling);
             }
         }
-        let version = async |connection: &mut DB::Connection| DB::schema_version(connection).await;
-        let version = match self.apart(&mut connection, version).await {
-            Ok(version) => version,
-            Err(error) => {
-                connection.close_on_drop();
-                return Err(StartupError::Connect(error));
-            }
+        let limit = tokio::time::Instant::now() + acquire_timeout;
+        let look = async |connection: &mut DB::Connection| {
+            Ok((
+                DB::is_read_only(connection).await?,
+                DB::schema_version(connection).await?,
+            ))
         };
+        let mut alone = self.alone_on(connection);
+        let looked = alone.run(limit, look).await;
+        drop(alone);
+        let (read_only, version) = looked.map_err(|error| {
+            StartupError::Connect(match error {
+                StoreError::Database(error) => error,
+                _ => sqlx::Error::PoolTimedOut,
+            })
+        })?;
+        if read_only {
+            return Err(StartupError::ReadOnly);
+        }
         expect_version::<DB>(version)?;
-        drop(connection);
         if !guard::is_guarded(&self.shared.pool).await.unwrap_or(true) {
             tracing::warn!(
                 target: "idem",
@@ -322,6 +332,11 @@ impl<DB: Backend> Idempotency<DB> {
         let round_trips = self.shared.settings.round_trips;
         let server = self.shared.server.get();
         server.is_some_and(|server| DB::fuses(server, round_trips))
+    }
+
+    /// Whether an attempt looks at its key's record once more before it answers anything but its own.
+    pub(crate) fn looks_last(&self) -> bool {
+        self.shared.server.get().is_none_or(DB::looks_last)
     }
 
     /// Begins a transaction and claims a key in one round trip; `None` when the key is not free. As [`Self::begin`].

@@ -4,6 +4,7 @@
 pub mod application;
 pub mod brokers;
 pub mod deployment;
+pub mod galera;
 pub mod http;
 pub mod matrix;
 pub mod planted;

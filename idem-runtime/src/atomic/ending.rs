@@ -225,13 +225,16 @@ impl<DB: Backend> Attempt<DB> {
         faults::point("reject.before");
         let stored = self
             .alone(claim, State::Completed, &parcel.answer(&self.ticket.rules))
-            .await?;
+            .await;
         faults::point("reject.after");
         Ok(match stored {
-            Some(stored) => {
+            Ok(Some(stored)) => {
                 Step::Finished(self.accepted(&parcel, response, stored.expires_at, false))
             }
-            None => Step::Conflict,
+            Ok(None) => Step::Conflict,
+            // Another node of a cluster was first.
+            Err(StoreError::Database(error)) if backend::asks_to_run_again(&error) => Step::Again,
+            Err(error) => return Err(error),
         })
     }
 
@@ -246,7 +249,7 @@ impl<DB: Backend> Attempt<DB> {
             return self.gone(tx, claim, ended).await;
         }
         tx.roll_back().await;
-        if DB::LAST_LOOK
+        if self.ticket.idempotency.looks_last()
             && let Some(other) = self.look(self.limit(), &Vec::new(), true).await?
         {
             return Ok(Step::Finished(other));

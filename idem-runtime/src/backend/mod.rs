@@ -40,11 +40,6 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
     /// Whether one writer at a time is all the engine allows (SQLite).
     const SINGLE_WRITER: bool;
 
-    /// Whether an attempt whose claim was won may still find another's record: then it looks once more
-    /// before it answers anything but its own.
-    #[doc(hidden)]
-    const LAST_LOOK: bool;
-
     /// What one transaction must prove of itself at its end.
     #[doc(hidden)]
     type Session: Send + Sync;
@@ -59,6 +54,17 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         connection: &mut Self::Connection,
         pooled: bool,
     ) -> impl Future<Output = sqlx::Result<Self::Server>> + Send;
+
+    /// Whether an attempt whose claim was won may still find another's record: then it looks once more
+    /// before it answers anything but its own.
+    #[doc(hidden)]
+    fn looks_last(server: &Self::Server) -> bool;
+
+    /// Whether this server takes no writes: it follows another.
+    #[doc(hidden)]
+    fn is_read_only(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
     /// Whether what answers at this address lends its connections to clients by turns, a transaction at a time.
     #[doc(hidden)]

@@ -160,7 +160,6 @@ const SETTLE_ALONE: &str = replace!("");
 
 impl Backend for Postgres {
     const SINGLE_WRITER: bool = false;
-    const LAST_LOOK: bool = true;
     type Session = Session;
     type Server = Server;
 
@@ -169,6 +168,16 @@ impl Backend for Postgres {
             pooled,
             ..Server::default()
         })
+    }
+
+    fn looks_last(_: &Server) -> bool {
+        true
+    }
+
+    async fn is_read_only(connection: &mut PgConnection) -> sqlx::Result<bool> {
+        // Also of a server that was told so.
+        let says = "SELECT current_setting('transaction_read_only') = 'on'";
+        pooling::scalar(connection, says.into_sql_str()).await
     }
 
     async fn is_pooled(options: &PgConnectOptions) -> sqlx::Result<bool> {

@@ -83,6 +83,12 @@ pub enum StartupError {
          `pool_mode = session`"
     )]
     TransactionPooling,
+    /// The server takes no writes.
+    #[error(
+        "this database server takes no writes: it is a standby, or was told so (`default_transaction_read_only`, `read_only`); \
+         connect to the primary, or promote this one first"
+    )]
+    ReadOnly,
     /// A setting makes no sense.
     #[error("{0}")]
     Setting(&'static str),
