@@ -455,10 +455,17 @@ impl<DB: Backend> Ticket<DB> {
         // What it would write is rolled back: a replay has no effect. Detached, as every begin.
         let read = async move {
             let mut connection = idempotency.connection(limit).await?;
-            let mut reading = connection.begin().await.map_err(StoreError::Database)?;
-            let response = rebuild(&mut reading, &replay).await;
-            reading.rollback().await.map_err(StoreError::Database)?;
-            Ok::<_, StoreError>(response)
+            let read = async |connection: &mut DB::Connection| {
+                let mut reading = connection.begin().await?;
+                let response = rebuild(&mut reading, &replay).await;
+                reading.rollback().await?;
+                Ok(response)
+            };
+            let read = idempotency.apart(&mut connection, read).await;
+            if read.is_err() {
+                connection.close_on_drop();
+            }
+            read.map_err(StoreError::Database)
         };
         let Ok(read) = self.detached(read).await else {
             return Err(Problem::new(Code::HandlerPanicked));

@@ -11,6 +11,7 @@ use crate::idempotency::{Idempotency, StoreError};
 
 /// Closes its connection unless what ran on it came to its end: a dropped future may have left a transaction open.
 pub(crate) struct Alone<DB: Backend> {
+    idempotency: Idempotency<DB>,
     connection: PoolConnection<DB>,
     running: bool,
     /// The writer's permit, where the engine has one writer.
@@ -22,6 +23,7 @@ impl<DB: Backend> Idempotency<DB> {
     pub(crate) async fn alone(&self, limit: Instant) -> Result<Alone<DB>, StoreError> {
         let writer = self.writer(limit).await?;
         Ok(Alone {
+            idempotency: self.clone(),
             connection: self.connection(limit).await?,
             running: false,
             _writer: writer,
@@ -32,11 +34,34 @@ impl<DB: Backend> Idempotency<DB> {
 impl<DB: Backend> Idempotency<DB> {
     /// Takes a connection for statements that only read.
     pub(crate) async fn reading(&self, limit: Instant) -> Result<Alone<DB>, StoreError> {
-        Ok(Alone {
-            connection: self.connection(limit).await?,
+        Ok(self.alone_on(self.connection(limit).await?))
+    }
+
+    /// The same with a connection that was taken already.
+    pub(crate) fn alone_on(&self, connection: PoolConnection<DB>) -> Alone<DB> {
+        Alone {
+            idempotency: self.clone(),
+            connection,
             running: false,
             _writer: None,
-        })
+        }
+    }
+
+    /// Runs a part that is made of statements of their own, on a connection without a transaction: with what the server
+    /// wants before and after it. Whoever drops this, or gets an error, closes the connection.
+    pub(crate) async fn apart<T>(
+        &self,
+        connection: &mut DB::Connection,
+        part: impl AsyncFnOnce(&mut DB::Connection) -> sqlx::Result<T>,
+    ) -> sqlx::Result<T> {
+        let server = self.server(connection).await?;
+        if !DB::encloses(&server) {
+            return part(connection).await;
+        }
+        DB::open_alone(&mut *connection, &server).await?;
+        let done = part(&mut *connection).await;
+        let closed = DB::close_alone(connection, &server, done.is_ok()).await;
+        done.and_then(|done| closed.map(|()| done))
     }
 }
 
@@ -48,7 +73,8 @@ impl<DB: Backend> Alone<DB> {
         part: impl AsyncFnOnce(&mut DB::Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         self.running = true;
-        let done = timeout_at(limit, part(&mut self.connection)).await;
+        let apart = self.idempotency.apart(&mut self.connection, part);
+        let done = timeout_at(limit, apart).await;
         let done = done.map_err(|_| StoreError::TimedOut("a statement of an operation"))?;
         self.running = done.is_err();
         done.map_err(StoreError::Database)

@@ -140,7 +140,7 @@ impl<DB: Backend> Idempotency<DB> {
     pub(crate) async fn server(&self, connection: &mut DB::Connection) -> sqlx::Result<DB::Server> {
         self.shared
             .server
-            .get_or_try_init(|| DB::detect(connection))
+            .get_or_try_init(|| DB::detect(connection, self.shared.settings.transaction_pooling))
             .await
             .cloned()
     }
@@ -203,6 +203,11 @@ impl<DB: Backend> Idempotency<DB> {
         server.is_some_and(|server| DB::fuses(server, round_trips))
     }
 
+    /// Whether an attempt looks at its key's record once more before it answers anything but its own.
+    pub(crate) fn looks_last(&self) -> bool {
+        self.shared.server.get().is_none_or(DB::looks_last)
+    }
+
     /// Begins a transaction and claims a key in one round trip; `None` when the key is not free. As [`Self::begin`].
     pub(crate) async fn begin_claimed(
         &self,
@@ -226,12 +231,11 @@ impl<DB: Backend> Idempotency<DB> {
         &self,
         limit: tokio::time::Instant,
     ) -> Result<PoolConnection<DB>, StoreError> {
-        let mut connection = tokio::time::timeout_at(limit, self.shared.pool.acquire())
+        let connection = tokio::time::timeout_at(limit, self.shared.pool.acquire())
             .await
             .map_err(|_| StoreError::TimedOut("a connection"))?
             .map_err(StoreError::Database)?;
-        self.expect_schema(&mut connection, limit).await?;
-        Ok(connection)
+        self.expect_schema(connection, limit).await
     }
 
     /// Notes that an operation is in use, and warns about two functions with one name.

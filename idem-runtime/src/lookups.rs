@@ -98,14 +98,9 @@ impl<DB: Backend> Idempotency<DB> {
                 Err(_) => return Err(StoreError::TimedOut("a record")),
             }
         }
-        let mut connection = self.connection(limit).await?;
-        match timeout_at(limit, DB::look(&mut connection, id)).await {
-            Ok(record) => record.map_err(StoreError::Database),
-            Err(_) => {
-                connection.close_on_drop();
-                Err(StoreError::TimedOut("a record"))
-            }
-        }
+        let mut alone = self.reading(limit).await?;
+        let look = async |connection: &mut DB::Connection| DB::look(connection, id).await;
+        alone.run(limit, look).await
     }
 
     /// Whether the pool has no connection left to give.
@@ -138,7 +133,9 @@ impl<DB: Backend> Idempotency<DB> {
                 }
             }
             let ids: Vec<&RecordId> = batch.iter().map(|waiting| &waiting.id).collect();
-            match timeout_at(limit(), DB::look_together(&mut connection, &ids)).await {
+            let look =
+                async |connection: &mut DB::Connection| DB::look_together(connection, &ids).await;
+            match timeout_at(limit(), self.apart(&mut connection, look)).await {
                 Ok(Ok(records)) => {
                     for Waiting { id, answer } in batch {
                         let found = records.iter().find(|(found, _)| *found == id);

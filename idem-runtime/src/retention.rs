@@ -188,7 +188,8 @@ impl<DB: Backend> Idempotency<DB> {
                 waited_for: "a connection",
             },
         })?;
-        match timeout(BATCH_LIMIT, statement(&mut connection)).await {
+        let batch = async |connection: &mut DB::Connection| statement(connection).await;
+        match timeout(BATCH_LIMIT, self.apart(&mut connection, batch)).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => {
                 // It may have failed inside a transaction.

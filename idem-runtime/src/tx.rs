@@ -278,6 +278,7 @@ impl<DB: Backend> Tx<DB> {
     pub(crate) async fn roll_back(mut self) {
         DB::release_session(&mut self.session);
         let whole = async {
+            DB::clear(&mut self.connection, &self.session).await?;
             // One at a time: what was begun inside and never ended is rolled back first.
             loop {
                 DB::TransactionManager::rollback(&mut self.connection).await?;
@@ -306,6 +307,10 @@ impl<DB: Backend> Drop for Tx<DB> {
     fn drop(&mut self) {
         if self.open {
             DB::release_session(&mut self.session);
+            if DB::must_clear(&self.session) {
+                self.connection.close_on_drop();
+                return;
+            }
             if self.is_nested() {
                 // That would roll back the innermost alone.
                 self.connection.close_on_drop();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::deployment;
 use crate::http::{Answer, Call, Client, fresh_key};
 use crate::process::{Died, Server};
 use crate::servers::{Backend, TestDatabase};
@@ -23,10 +24,15 @@ impl Setting {
             environment: Vec::new(),
         };
         let round_trips = format!("{:?}", backend.round_trips()).to_lowercase();
-        setting
-            .with("DATABASE_URL", url)
+        let setting = setting
+            .with("DATABASE_URL", deployment::url(backend, url))
             .with("ROUND_TRIPS", round_trips)
-            .with("RECOVERY", "off")
+            .with("RECOVERY", "off");
+        if deployment::is_pooled(backend) {
+            setting.with("TRANSACTION_POOLING", "on")
+        } else {
+            setting
+        }
     }
 
     /// One more variable of its environment.

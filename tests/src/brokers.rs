@@ -1,6 +1,6 @@
 //! Message brokers: the ones that `tests/run` started, and ones of a test's own, which it may kill.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::process::{is_stopped, signal};
+use crate::process::{free_port, is_stopped, signal};
 use crate::wait::{PATIENCE, until};
 
 /// The shared NATS server with JetStream, at `IDEM_NATS_URL`. Tests use streams and subjects of their own.
@@ -177,14 +177,4 @@ async fn launch(kind: Kind, directory: &Path, port: u16) -> Child {
     })
     .await;
     process
-}
-
-/// Below the kernel's ephemeral ports, so that no outgoing connection takes it meanwhile.
-fn free_port() -> u16 {
-    loop {
-        let port = fastrand::u16(20_000..32_000);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
 }

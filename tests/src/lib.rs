@@ -4,10 +4,13 @@
 pub mod application;
 pub mod brokers;
 pub mod clock;
+pub mod deployment;
 pub mod dump;
+pub mod galera;
 pub mod http;
 pub mod matrix;
 pub mod planted;
+pub mod pooler;
 pub mod private;
 pub mod process;
 pub mod proxy;

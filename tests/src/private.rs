@@ -1,14 +1,18 @@
 //! A PostgreSQL server of a test's own, which it may crash.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sqlx::{Connection, Executor, PgConnection};
 use tempfile::TempDir;
+
+use crate::process::free_port;
+use crate::wait::{PATIENCE, until};
 
 /// A server with its data in a temporary directory; it ends with the value.
 pub struct PrivatePostgres {
@@ -26,19 +30,7 @@ impl PrivatePostgres {
     ///
     /// Where PostgreSQL is not installed as Debian does.
     pub fn start() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr());
-        let directory = TempDir::new().expect("a temporary directory");
-        let user = postgres_user(directory.path());
-        if let Some((user, group)) = user {
-            chown(directory.path(), Some(user), Some(group)).expect("the directory is ours");
-        }
-        let mut server = Self {
-            programs: programs(),
-            user,
-            address: free.expect("a free port"),
-            process: None,
-            directory,
-        };
+        let mut server = Self::prepare();
         let made = server
             .command("initdb")
             .args([
@@ -56,6 +48,100 @@ impl PrivatePostgres {
         assert!(made.success(), "initdb: {made}");
         server.run();
         server
+    }
+
+    /// A place and a port for a server.
+    fn prepare() -> Self {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let directory = TempDir::new().expect("a temporary directory");
+        let user = postgres_user(directory.path());
+        if let Some((user, group)) = user {
+            chown(directory.path(), Some(user), Some(group)).expect("the directory is ours");
+        }
+        Self {
+            programs: programs(),
+            user,
+            address,
+            process: None,
+            directory,
+        }
+    }
+
+    /// A server that follows this one, which from now on acknowledges nothing that the other has not. Returns once it does so.
+    ///
+    /// # Panics
+    ///
+    /// When it can't be made, or does not follow.
+    pub async fn synchronous_standby(&self) -> Self {
+        let mut standby = Self::prepare();
+        let copied = standby
+            .command("pg_basebackup")
+            .args(["-d", &format!("postgres://idem@{}", self.address)])
+            .args(["-R", "-X", "stream", "-c", "fast", "--no-sync"])
+            // It warns of each socket that it leaves out.
+            .stderr(Stdio::null())
+            .status()
+            .expect("pg_basebackup runs");
+        assert!(copied.success(), "pg_basebackup: {copied}");
+        standby.run();
+        let mut admin = PgConnection::connect(&self.url())
+            .await
+            .expect("the primary lets in");
+        for statement in [
+            "ALTER SYSTEM SET synchronous_standby_names = '*'",
+            "SELECT pg_reload_conf()",
+        ] {
+            admin.execute(statement).await.expect("a superuser may");
+        }
+        until("the standby is synchronous", PATIENCE, async || {
+            let says = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+            let standbys: i64 = sqlx::query_scalar(says)
+                .fetch_one(&mut admin)
+                .await
+                .expect("the primary answers");
+            standbys == 1
+        })
+        .await;
+        standby
+    }
+
+    /// Makes a standby a primary. Returns when it takes writes.
+    ///
+    /// # Panics
+    ///
+    /// When it does not become one.
+    pub async fn promote(&self) {
+        let promoted = self
+            .command("pg_ctl")
+            .args(["promote", "-w", "-t", "60"])
+            .status()
+            .expect("pg_ctl runs");
+        assert!(promoted.success(), "pg_ctl promote: {promoted}");
+    }
+
+    /// Every process of the server ends at once (SIGKILL), as when its machine loses power.
+    ///
+    /// # Panics
+    ///
+    /// When it does not run.
+    pub fn kill(&mut self) {
+        let mut process = self.process.take().expect("the server runs");
+        let id = process.id();
+        // Those that serve connections would go on for a moment.
+        let command = format!("kill -KILL {id} $(cat /proc/{id}/task/{id}/children)");
+        let killed = Command::new("sh").arg("-c").arg(command).status();
+        assert!(killed.is_ok_and(|status| status.success()), "it is killed");
+        let _ = process.wait();
+    }
+
+    /// Starts it again, after a [`kill`](Self::kill).
+    pub fn restart(&mut self) {
+        self.run();
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// The URL of a database that exists.

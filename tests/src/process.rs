@@ -1,6 +1,6 @@
 //! The project's own servers as child processes, ended by their id.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -150,6 +150,16 @@ pub async fn signal(process: u32, name: &str) {
         .stderr(Stdio::null())
         .status()
         .await;
+}
+
+/// A port where nobody listens, below the kernel's ephemeral ports, so that no outgoing connection takes it meanwhile.
+pub fn free_port() -> u16 {
+    loop {
+        let port = fastrand::u16(20_000..32_000);
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Whether every thread of a process stands still, as some time after a `STOP`.

@@ -43,7 +43,8 @@ enum CommitFault {
 #[derive(Debug)]
 struct Shared {
     backend: Backend,
-    server: SocketAddr,
+    /// Where new connections are carried to.
+    server: Mutex<SocketAddr>,
     weather: watch::Sender<Weather>,
     /// Each change cuts every connection.
     generation: watch::Sender<u64>,
@@ -105,7 +106,7 @@ impl Proxy {
         let address = listener.local_addr().expect("a bound port");
         let shared = Arc::new(Shared {
             backend,
-            server,
+            server: Mutex::new(server),
             weather: watch::Sender::new(Weather::Fine),
             generation: watch::Sender::new(0),
             latency_micros: AtomicU64::new(0),
@@ -136,6 +137,12 @@ impl Proxy {
     pub fn set_latency(&self, each_way: Duration) {
         let micros = u64::try_from(each_way.as_micros()).unwrap_or(u64::MAX);
         self.shared.latency_micros.store(micros, Ordering::Relaxed);
+    }
+
+    /// Closes every connection; new ones are carried to another server, as an address that moves does.
+    pub fn fail_over(&self, server: SocketAddr) {
+        *self.shared.server.lock().expect("no holder panics") = server;
+        self.cut();
     }
 
     /// Closes every connection; new ones work.
@@ -246,7 +253,8 @@ async fn carry(client: TcpStream, shared: Arc<Shared>) {
         if *shared.weather.borrow() == Weather::Refusing {
             return;
         }
-        let Ok(server) = TcpStream::connect(shared.server).await else {
+        let address = *shared.server.lock().expect("no holder panics");
+        let Ok(server) = TcpStream::connect(address).await else {
             return;
         };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));

@@ -47,7 +47,8 @@ impl Backend {
         }
     }
 
-    fn server_url(self) -> Url {
+    /// The server that `tests/run` started.
+    pub(crate) fn server_url(self) -> Url {
         let name = match self {
             Backend::Postgres | Backend::PostgresFewest => "IDEM_POSTGRES_URL",
             Backend::MySql => "IDEM_MYSQL_URL",
@@ -173,12 +174,7 @@ impl TestDatabase {
 
     /// Its URL with another address in place of the server's, as of a proxy in front of it.
     pub fn url_through(&self, address: SocketAddr) -> String {
-        let mut url = self.url.clone();
-        url.set_host(Some(&address.ip().to_string()))
-            .expect("an address is a host");
-        url.set_port(Some(address.port()))
-            .expect("a server's URL takes a port");
-        url.into()
+        crate::deployment::at(self.url(), address)
     }
 
     /// Executes one statement on a connection of its own.

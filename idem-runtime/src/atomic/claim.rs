@@ -122,9 +122,8 @@ impl<DB: Backend> Attempt<DB> {
 
     /// A look without a claim, for a planted fault.
     async fn is_expired(&self) -> Result<bool, StoreError> {
-        let mut connection = self.ticket.idempotency.connection(self.limit()).await?;
-        let looked = DB::look(&mut connection, &self.id).await;
-        let record = looked.map_err(StoreError::Database)?;
+        let looked = self.ticket.idempotency.look(&self.id, self.limit());
+        let record = looked.await?;
         Ok(record.is_some_and(|record| record.standing == Standing::Expired))
     }
 }

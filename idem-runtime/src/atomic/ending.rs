@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout;
 
 use super::{Attempt, CLEAN_UP, COMMIT, Step};
 use crate::accept::{Finished, Landed};
@@ -225,13 +225,16 @@ impl<DB: Backend> Attempt<DB> {
         faults::point("reject.before");
         let stored = self
             .alone(claim, State::Completed, &parcel.answer(&self.ticket.rules))
-            .await?;
+            .await;
         faults::point("reject.after");
         Ok(match stored {
-            Some(stored) => {
+            Ok(Some(stored)) => {
                 Step::Finished(self.accepted(&parcel, response, stored.expires_at, false))
             }
-            None => Step::Conflict,
+            Ok(None) => Step::Conflict,
+            // Another node of a cluster was first.
+            Err(StoreError::Database(error)) if backend::asks_to_run_again(&error) => Step::Again,
+            Err(error) => return Err(error),
         })
     }
 
@@ -246,7 +249,7 @@ impl<DB: Backend> Attempt<DB> {
             return self.gone(tx, claim, ended).await;
         }
         tx.roll_back().await;
-        if DB::LAST_LOOK
+        if self.ticket.idempotency.looks_last()
             && let Some(other) = self.look(self.limit(), &Vec::new(), true).await?
         {
             return Ok(Step::Finished(other));
@@ -328,19 +331,11 @@ impl<DB: Backend> Attempt<DB> {
         answer: &Answer<'_>,
     ) -> Result<Option<backend::Stored>, StoreError> {
         let limit = self.limit();
-        let mut connection = self.ticket.idempotency.connection(limit).await?;
-        match timeout_at(
-            limit,
-            DB::settle_alone(&mut connection, claim, state, answer),
-        )
-        .await
-        {
-            Ok(stored) => stored.map_err(StoreError::Database),
-            Err(_) => {
-                connection.close_on_drop();
-                Err(StoreError::TimedOut("the storing of an answer"))
-            }
-        }
+        let mut alone = self.ticket.idempotency.reading(limit).await?;
+        let settle = async |connection: &mut DB::Connection| {
+            DB::settle_alone(connection, claim, state, answer).await
+        };
+        alone.run(limit, settle).await
     }
 
     fn accepted(

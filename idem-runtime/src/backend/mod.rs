@@ -8,7 +8,7 @@
 use std::fmt::Debug;
 use std::future::Future;
 
-use sqlx::{Database, Pool};
+use sqlx::{Connection, Database, Pool};
 
 use crate::scope::{RecordId, ScopeKey};
 
@@ -42,11 +42,6 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
     /// Whether one writer at a time is all the engine allows (SQLite).
     const SINGLE_WRITER: bool;
 
-    /// Whether an attempt whose claim was won may still find another's record: then it looks once more
-    /// before it answers anything but its own.
-    #[doc(hidden)]
-    const LAST_LOOK: bool;
-
     /// What one transaction must prove of itself at its end.
     #[doc(hidden)]
     type Session: Send + Sync;
@@ -55,11 +50,56 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
     #[doc(hidden)]
     type Server: Clone + Send + Sync + Debug;
 
-    /// Asks the server what it is.
+    /// Asks the server what it is. `pooled`: it is reached through a pooler of transactions, if the engine has such.
     #[doc(hidden)]
     fn detect(
         connection: &mut Self::Connection,
+        pooled: bool,
     ) -> impl Future<Output = sqlx::Result<Self::Server>> + Send;
+
+    /// Whether an attempt whose claim was won may still find another's record: then it looks once more
+    /// before it answers anything but its own.
+    #[doc(hidden)]
+    fn looks_last(server: &Self::Server) -> bool;
+
+    /// Whether this server takes no writes: it follows another.
+    #[doc(hidden)]
+    fn is_read_only(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+
+    /// Whether what answers at this address lends its connections to clients by turns, a transaction at a time.
+    #[doc(hidden)]
+    fn is_pooled(
+        _options: &<Self::Connection as Connection>::Options,
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send {
+        std::future::ready(Ok(false))
+    }
+
+    /// Whether statements of their own are run between `open_alone` and `close_alone`.
+    #[doc(hidden)]
+    fn encloses(_server: &Self::Server) -> bool {
+        false
+    }
+
+    /// Precedes statements of their own.
+    #[doc(hidden)]
+    fn open_alone(
+        _connection: &mut Self::Connection,
+        _server: &Self::Server,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    /// Follows them; `done`: they did not fail.
+    #[doc(hidden)]
+    fn close_alone(
+        _connection: &mut Self::Connection,
+        _server: &Self::Server,
+        _done: bool,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// Begins, through sqlx, so that its depth is right for a helper's own `begin()`.
     #[doc(hidden)]
@@ -195,6 +235,21 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         session: &mut Self::Session,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
+    /// Takes away what outlives a transaction on its connection, before it is rolled back.
+    #[doc(hidden)]
+    fn clear(
+        _connection: &mut Self::Connection,
+        _session: &Self::Session,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    /// Whether a transaction that nobody waits for ends with its connection: `clear` must not be left out.
+    #[doc(hidden)]
+    fn must_clear(_session: &Self::Session) -> bool {
+        false
+    }
+
     /// Says that the transaction may be rolled back, before it is.
     #[doc(hidden)]
     fn release_session(_session: &mut Self::Session) {}
@@ -310,7 +365,8 @@ pub enum RoundTrips {
     /// As few as possible: the claim rides with `BEGIN`, and the stored answer with `COMMIT`. Two round trips less a
     /// request than [`Separate`](Self::Separate), near a server as far from it.
     ///
-    /// It needs a session's prepared statements, and is switched off where a pooler, or a hook of the pool, drops them. A
+    /// It needs a session's prepared statements: [`transaction_pooling`](crate::IdempotencyBuilder::transaction_pooling) switches it
+    /// off, and so does a hook of the pool that drops them. A
     /// duplicate that another process works on, or whose key this process does not remember, shows in the
     /// server's log as an error that says so.
     #[default]

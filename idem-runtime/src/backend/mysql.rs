@@ -24,11 +24,19 @@ type Manager = <MySql as sqlx::Database>::TransactionManager;
 
 /// Whose server this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flavour {
+enum Flavour {
     /// Has `RETURNING` and `SET STATEMENT`.
     MariaDb,
     /// Has neither.
     MySql,
+}
+
+/// What is known of the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Server {
+    flavour: Flavour,
+    /// See [`galera`].
+    galera: bool,
 }
 
 /// One transaction.
@@ -74,6 +82,7 @@ macro_rules! columns {
 mod alone;
 mod claim;
 mod errors;
+mod galera;
 mod inbox;
 mod migrations;
 mod operations;
@@ -96,24 +105,56 @@ const COMPLETE: &str = "\
 
 impl Backend for MySql {
     const SINGLE_WRITER: bool = false;
-    const LAST_LOOK: bool = false;
     type Session = Session;
-    type Server = Flavour;
+    type Server = Server;
 
-    async fn detect(connection: &mut MySqlConnection) -> sqlx::Result<Flavour> {
+    async fn detect(connection: &mut MySqlConnection, _: bool) -> sqlx::Result<Server> {
         let version: String = sqlx::query_scalar("SELECT VERSION()")
-            .fetch_one(connection)
+            .fetch_one(&mut *connection)
             .await?;
-        Ok(if version.contains("MariaDB") {
+        let flavour = if version.contains("MariaDB") {
             Flavour::MariaDb
         } else {
             Flavour::MySql
+        };
+        Ok(Server {
+            flavour,
+            galera: galera::is_node(connection).await?,
         })
+    }
+
+    fn looks_last(server: &Server) -> bool {
+        server.galera
+    }
+
+    async fn is_read_only(connection: &mut MySqlConnection) -> sqlx::Result<bool> {
+        sqlx::query_scalar("SELECT @@GLOBAL.read_only <> 0")
+            .fetch_one(connection)
+            .await
+    }
+
+    fn encloses(server: &Server) -> bool {
+        server.galera
+    }
+
+    async fn open_alone(connection: &mut MySqlConnection, _: &Server) -> sqlx::Result<()> {
+        galera::wait_for_others(connection).await
+    }
+
+    async fn close_alone(
+        connection: &mut MySqlConnection,
+        _: &Server,
+        done: bool,
+    ) -> sqlx::Result<()> {
+        if done {
+            galera::wait_no_more(connection).await?;
+        }
+        Ok(())
     }
 
     async fn begin(
         connection: &mut MySqlConnection,
-        server: &Flavour,
+        server: &Server,
         isolation: Option<Isolation>,
     ) -> sqlx::Result<Session> {
         let statement = match isolation {
@@ -126,7 +167,7 @@ impl Backend for MySql {
         };
         Manager::begin(connection, Some(statement)).await?;
         Ok(Session {
-            flavour: *server,
+            flavour: server.flavour,
             connection_id: 0,
             claimed: None,
         })

@@ -5,8 +5,8 @@
 //! once. The look's snapshot is older than the lock, so that a late attempt may win the lock of a key
 //! that is already completed; its insert then finds the record and the attempt is rolled back.
 
-use sqlx::postgres::PgConnection;
-use sqlx::{Arguments, Pool, Postgres, Row, SqlSafeStr};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{Arguments, AssertSqlSafe, Connection, Pool, Postgres, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::operations::{Fence, Written};
@@ -21,6 +21,7 @@ mod inbox;
 mod migrations;
 mod operations;
 mod outbox;
+mod pooling;
 mod retention;
 mod rows;
 mod transaction;
@@ -42,6 +43,8 @@ pub struct Session {
     process: i32,
     /// What records a step can ride with the commit.
     records_with_commit: bool,
+    /// See [`pooling`].
+    pooled: bool,
 }
 
 /// See [`fused`].
@@ -56,6 +59,8 @@ struct Mark {
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     fusing: fused::Fusing,
+    /// See [`pooling`].
+    pooled: bool,
 }
 
 /// The columns of a record, in the order in which [`record`] reads them.
@@ -144,37 +149,80 @@ const COMPLETE_MARKED: &str = insert!("WHERE current_setting('idem.claim', true)
 /// snapshot can't see raises 40001.
 const COMPLETE_OVER: &str = replace!("WHERE pg_current_xact_id_if_assigned()::text = $16");
 
-/// Cancels what the holder of an advisory lock runs. The view shows the two integers as unsigned ones.
-const CANCEL_HOLDER: &str = "\
+/// Cancels what the holders of advisory locks run. The view shows the two integers as unsigned ones.
+const CANCEL_HOLDERS: &str = "\
     SELECT pg_cancel_backend(pid) FROM pg_locks \
      WHERE locktype = 'advisory' AND granted AND objsubid = 2 \
-       AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-       AND classid::bigint = $1::bigint & 4294967295 AND objid::bigint = $2::bigint & 4294967295";
+       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
 /// In no transaction: for answers whose effect was rolled back, and for `unknown`.
 const SETTLE_ALONE: &str = replace!("");
 
 impl Backend for Postgres {
     const SINGLE_WRITER: bool = false;
-    const LAST_LOOK: bool = true;
     type Session = Session;
     type Server = Server;
 
-    async fn detect(_: &mut PgConnection) -> sqlx::Result<Server> {
-        Ok(Server::default())
+    async fn detect(_: &mut PgConnection, pooled: bool) -> sqlx::Result<Server> {
+        Ok(Server {
+            pooled,
+            ..Server::default()
+        })
+    }
+
+    fn looks_last(_: &Server) -> bool {
+        true
+    }
+
+    async fn is_read_only(connection: &mut PgConnection) -> sqlx::Result<bool> {
+        // Also of a server that was told so.
+        let says = "SELECT current_setting('transaction_read_only') = 'on'";
+        pooling::scalar(connection, says.into_sql_str()).await
+    }
+
+    async fn is_pooled(options: &PgConnectOptions) -> sqlx::Result<bool> {
+        pooling::is_pooled(options).await
+    }
+
+    fn encloses(server: &Server) -> bool {
+        server.pooled
+    }
+
+    async fn open_alone(connection: &mut PgConnection, _: &Server) -> sqlx::Result<()> {
+        pooling::begin(connection, Some(Isolation::ReadCommitted)).await
+    }
+
+    async fn close_alone(
+        connection: &mut PgConnection,
+        _: &Server,
+        done: bool,
+    ) -> sqlx::Result<()> {
+        connection.clear_cached_statements().await?;
+        if done {
+            Manager::commit(connection).await
+        } else {
+            Manager::rollback(connection).await
+        }
     }
 
     async fn begin(
         connection: &mut PgConnection,
-        _: &Server,
+        server: &Server,
         isolation: Option<Isolation>,
     ) -> sqlx::Result<Session> {
-        Manager::begin(connection, Some(begin_text(isolation).into_sql_str())).await?;
-        Ok(Session::default())
+        if server.pooled {
+            pooling::begin(connection, isolation).await?;
+        } else {
+            Manager::begin(connection, Some(begin_text(isolation).into_sql_str())).await?;
+        }
+        Ok(Session {
+            pooled: server.pooled,
+            ..Session::default()
+        })
     }
 
     fn fuses(server: &Server, round_trips: RoundTrips) -> bool {
-        round_trips == RoundTrips::Fewest && server.fusing.is_on()
+        round_trips == RoundTrips::Fewest && !server.pooled && server.fusing.is_on()
     }
 
     async fn begin_claimed(
@@ -224,6 +272,12 @@ impl Backend for Postgres {
         round_trips: RoundTrips,
         mark: &str,
     ) -> sqlx::Result<Session> {
+        if server.pooled {
+            // The mark would be a setting of the session, which the next transaction has on another server.
+            let mut session = Self::begin(&mut *connection, server, isolation).await?;
+            Self::identify(connection, &mut session).await?;
+            return Ok(session);
+        }
         let fusing = Self::fuses(server, round_trips).then_some(&server.fusing);
         transaction::begin_marked(connection, fusing, isolation, mark).await
     }
@@ -297,6 +351,12 @@ impl Backend for Postgres {
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
+        if session.pooled {
+            // Once its transaction is over, no statement of this connection may be a prepared one.
+            if pooling::is_over(&mut *connection, session.transaction.as_deref()).await? {
+                return Ok(Completed::NotOpen(TransactionState::Ended));
+            }
+        }
         let (insert, guard) = match (&session.mark, session.takes_over) {
             (Some(mark), _) => (COMPLETE_MARKED, Some(&mark.text)),
             (None, true) => (COMPLETE_OVER, session.transaction.as_ref()),
@@ -333,19 +393,38 @@ impl Backend for Postgres {
         transaction::state(connection, session).await
     }
 
-    async fn commit(connection: &mut PgConnection, _: &mut Session) -> sqlx::Result<()> {
+    async fn commit(connection: &mut PgConnection, session: &mut Session) -> sqlx::Result<()> {
+        Self::clear(&mut *connection, session).await?;
         Manager::commit(connection).await
     }
 
+    async fn clear(connection: &mut PgConnection, session: &Session) -> sqlx::Result<()> {
+        if session.pooled {
+            connection.clear_cached_statements().await?;
+        }
+        Ok(())
+    }
+
+    fn must_clear(session: &Session) -> bool {
+        session.pooled
+    }
+
     async fn cancel(pool: &Pool<Self>, session: &Session) -> sqlx::Result<()> {
-        let query = match &session.mark {
-            Some(Mark { lock, .. }) => sqlx::query(CANCEL_HOLDER).bind(lock.0).bind(lock.1),
+        // One message, whatever is between here and the server.
+        let text = match &session.mark {
+            Some(Mark { lock, .. }) => format!(
+                "{CANCEL_HOLDERS} AND classid::bigint = {first}::bigint & 4294967295 \
+                   AND objid::bigint = {second}::bigint & 4294967295",
+                first = lock.0,
+                second = lock.1,
+            ),
             None if session.process != 0 => {
-                sqlx::query("SELECT pg_cancel_backend($1)").bind(session.process)
+                format!("SELECT pg_cancel_backend({})", session.process)
             }
             None => return Ok(()),
         };
-        query.execute(pool).await.map(drop)
+        let statement = sqlx::raw_sql(AssertSqlSafe(text));
+        statement.execute(pool).await.map(drop)
     }
 
     async fn look(connection: &mut PgConnection, id: &RecordId) -> sqlx::Result<Option<Record>> {

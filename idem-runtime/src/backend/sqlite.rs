@@ -114,12 +114,20 @@ impl Drop for Session {
 
 impl Backend for Sqlite {
     const SINGLE_WRITER: bool = true;
-    const LAST_LOOK: bool = false;
     type Session = Session;
     type Server = ();
 
-    async fn detect(_: &mut SqliteConnection) -> sqlx::Result<()> {
+    async fn detect(_: &mut SqliteConnection, _: bool) -> sqlx::Result<()> {
         Ok(())
+    }
+
+    /// One writer at a time: what a claim found stays so.
+    fn looks_last((): &()) -> bool {
+        false
+    }
+
+    async fn is_read_only(_: &mut SqliteConnection) -> sqlx::Result<bool> {
+        Ok(false)
     }
 
     async fn begin(

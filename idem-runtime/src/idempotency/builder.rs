@@ -35,6 +35,7 @@ use crate::response::HeaderPolicy;
 /// | [`max_attempts`](Self::max_attempts) | 30 |
 /// | [`retry_pause`](Self::retry_pause) | 1 second |
 /// | [`round_trips`](Self::round_trips) | as few as possible |
+/// | [`transaction_pooling`](Self::transaction_pooling) | no |
 /// | [`max_message`](Self::max_message) | 1 MiB |
 /// | [`notify`](Self::notify) | yes |
 /// | [`trace_context`](Self::trace_context) | the request's |
@@ -104,6 +105,14 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         lock_namespace: i32,
         /// In how many messages the framework's own statements are sent to PostgreSQL.
         round_trips: RoundTrips,
+        /// Whether PostgreSQL is reached through a pooler that lends its connections a transaction at a time, as PgBouncer does with
+        /// `pool_mode = transaction`. [`Idempotency::check`] finds one, and refuses to start without this.
+        ///
+        /// Then every statement of the framework's is in a transaction, what a transaction prepared, the handler's statements
+        /// included, is gone at its end, and nothing else of a session is used. It costs a request some round trips
+        /// to the pooler: [`round_trips`](Self::round_trips) has no effect, and relays of the outbox in other processes
+        /// are not notified, and poll. Statements that the application runs past its `tx` are its own to keep in a transaction.
+        transaction_pooling: bool,
         /// How the framework's error answers look.
         problems: ProblemStyle,
         /// Which of an answer's header fields are stored.

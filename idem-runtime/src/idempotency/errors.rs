@@ -95,6 +95,20 @@ pub enum StartupError {
         /// The pool's.
         acquire_timeout: Duration,
     },
+    /// The database is reached through a pooler that lends its connections a transaction at a time.
+    #[error(
+        "between this service and PostgreSQL is a pooler that lends its connections a transaction at a time (PgBouncer with \
+         `pool_mode = transaction`): prepared statements would fail there, or answer with other statements' rows; say \
+         `.transaction_pooling(true)` at `Idempotency::builder(..)`, or connect past it, or give this service a pool with \
+         `pool_mode = session`"
+    )]
+    TransactionPooling,
+    /// The server takes no writes.
+    #[error(
+        "this database server takes no writes: it is a standby, or was told so (`default_transaction_read_only`, `read_only`); \
+         connect to the primary, or promote this one first"
+    )]
+    ReadOnly,
     /// A setting makes no sense.
     #[error("{0}")]
     Setting(&'static str),

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sqlx::pool::PoolConnection;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{Idempotency, StartupError, StoreError};
 use crate::backend::{self, Backend};
+use crate::beginning::Beginning;
 use crate::guard;
 
 /// What is known of the schema in the database. It is read once: by `migrate`, by `check`, or before the first use.
@@ -42,10 +43,11 @@ impl<DB: Backend> Idempotency<DB> {
     /// MariaDB).
     pub async fn migrate(&self) -> Result<(), StartupError> {
         // In a task of its own: a begin that is dropped half way would leave an open transaction behind.
-        let pool = self.shared.pool.clone();
+        let idempotency = self.clone();
         let migrated = tokio::spawn(async move {
-            let mut connection = pool.acquire().await?;
-            match DB::migrate(&mut connection).await {
+            let mut connection = idempotency.shared.pool.acquire().await?;
+            let migrate = async |connection: &mut DB::Connection| DB::migrate(connection).await;
+            match idempotency.apart(&mut connection, migrate).await {
                 Ok(version) => Ok(version),
                 Err(error) => {
                     connection.close_on_drop();
@@ -68,8 +70,9 @@ impl<DB: Backend> Idempotency<DB> {
         backend::schema::<DB>()
     }
 
-    /// Checks, before the service serves, what would fail later: the database, the schema, and the time
-    /// limits. Warns, as a `tracing` event, about a pool without the run-time [`guard`](crate::guard).
+    /// Checks, before the service serves, what would fail later: the database, the schema, the time limits, a server that
+    /// takes no writes, and a pooler that lends connections a transaction at a time. Warns, as a `tracing` event, about a pool
+    /// without the run-time [`guard`](crate::guard).
     ///
     /// # Errors
     ///
@@ -93,22 +96,40 @@ impl<DB: Backend> Idempotency<DB> {
                 acquire_timeout,
             });
         }
-        let mut connection = self
+        let connection = self
             .shared
             .pool
             .acquire()
             .await
             .map_err(StartupError::Connect)?;
-        let version = DB::schema_version(&mut connection)
-            .await
-            .map_err(StartupError::Connect)?;
+        if !settings.transaction_pooling {
+            let options = self.shared.pool.connect_options();
+            // A server without a connection to spare is no reason not to start.
+            if DB::is_pooled(&options).await.unwrap_or(false) {
+                return Err(StartupError::TransactionPooling);
+            }
+        }
+        let limit = tokio::time::Instant::now() + acquire_timeout;
+        let look = async |connection: &mut DB::Connection| {
+            Ok((
+                DB::is_read_only(connection).await?,
+                DB::schema_version(connection).await?,
+            ))
+        };
+        let mut alone = self.alone_on(connection);
+        let looked = alone.run(limit, look).await;
+        drop(alone);
+        let (read_only, version) = looked.map_err(|error| {
+            StartupError::Connect(match error {
+                StoreError::Database(error) => error,
+                _ => sqlx::Error::PoolTimedOut,
+            })
+        })?;
+        if read_only {
+            return Err(StartupError::ReadOnly);
+        }
         expect_version::<DB>(version)?;
         self.shared.schema.fits();
-        self.server(&mut connection)
-            .await
-            .map_err(StartupError::Connect)?;
-        drop(connection);
-        // A server without a connection to spare is no reason not to start.
         if !guard::is_guarded(&self.shared.pool).await.unwrap_or(true) {
             tracing::warn!(
                 target: "idem",
@@ -120,30 +141,32 @@ impl<DB: Backend> Idempotency<DB> {
         Ok(())
     }
 
-    /// Finds out before the first use whether the tables are there. Each use asks again until they are: somebody may be
-    /// creating them.
+    /// Finds out before the first use whether the tables are there, and gives the connection back. Each use asks again until
+    /// they are: somebody may be creating them.
     pub(super) async fn expect_schema(
         &self,
-        connection: &mut PoolConnection<DB>,
+        connection: PoolConnection<DB>,
         limit: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<PoolConnection<DB>, StoreError> {
         let schema = &self.shared.schema;
         if schema.fits.load(Ordering::Relaxed) {
-            return Ok(());
+            return Ok(connection);
         }
-        let Ok(version) = timeout_at(limit, DB::schema_version(connection)).await else {
-            connection.close_on_drop();
-            return Err(StoreError::TimedOut("the schema's version"));
-        };
-        let version = match version {
+        let mut looking = Beginning::on(connection);
+        let look = async |connection: &mut DB::Connection| DB::schema_version(connection).await;
+        let looked = looking.run(limit, async |connection: &mut DB::Connection| {
+            self.apart(connection, look).await
+        });
+        let version = match looked.await {
             Ok(version) => version,
             // Who may use the tables need not be let read their version.
-            Err(error) if backend::is_denied(&error) => {
+            Err(StoreError::Database(error)) if backend::is_denied(&error) => {
                 schema.fits();
-                return Ok(());
+                return Ok(looking.end());
             }
-            Err(error) => return Err(StoreError::Database(error)),
+            Err(error) => return Err(error),
         };
+        let connection = looking.end();
         if let Err(error) = expect_version::<DB>(version) {
             if !schema.told.swap(true, Ordering::Relaxed) {
                 tracing::error!(target: "idem", %error, "nothing can be done before the schema is there");
@@ -151,7 +174,7 @@ impl<DB: Backend> Idempotency<DB> {
             return Err(StoreError::Schema(error));
         }
         schema.fits();
-        Ok(())
+        Ok(connection)
     }
 }
 

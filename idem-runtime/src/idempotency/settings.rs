@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) bare_keys: bool,
     pub(crate) isolation: Option<Isolation>,
     pub(super) round_trips: RoundTrips,
+    /// Whether the database is reached through a pooler of transactions.
+    pub(crate) transaction_pooling: bool,
     pub(crate) lock_namespace: i32,
     pub(crate) problems: ProblemStyle,
     pub(crate) headers: HeaderPolicy,
@@ -63,6 +65,7 @@ impl Default for Settings {
             bare_keys: true,
             isolation: None,
             round_trips: RoundTrips::default(),
+            transaction_pooling: false,
             // "idem" in ASCII.
             lock_namespace: 0x6964_656d,
             problems: ProblemStyle::default(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use self::transaction::{Finish, commits, in_task, take, undo};
 use super::errors::InboxError;
@@ -111,13 +111,9 @@ impl<DB: Backend, T> Attempt<DB, T> {
         if DB::SINGLE_WRITER && self.runs == 0 {
             let limit = self.limit();
             let id = self.entry.id;
-            let mut connection = self.idempotency.connection(limit).await?;
-            let found = timeout_at(limit, DB::processed(&mut connection, &id)).await;
-            let found = found.map_err(|_| {
-                connection.close_on_drop();
-                InboxError::StoreTimedOut("a look for a message")
-            })?;
-            if let Some(held) = found.map_err(InboxError::Database)? {
+            let mut alone = self.idempotency.reading(limit).await?;
+            let look = async |connection: &mut DB::Connection| DB::processed(connection, &id).await;
+            if let Some(held) = alone.run(limit, look).await? {
                 return self.held(&held);
             }
         }

@@ -306,6 +306,10 @@ impl Wakes {
 }
 
 async fn listen<DB: Backend>(idempotency: Idempotency<DB>, notify: Arc<Notify>) {
+    if idempotency.shared.settings.transaction_pooling {
+        // Whoever has that server's process next would be told.
+        return;
+    }
     loop {
         match DB::listen(idempotency.pool(), || notify.notify_one()).await {
             Ok(false) => return,

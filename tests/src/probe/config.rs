@@ -18,6 +18,15 @@ pub(crate) enum Isolation {
 }
 
 impl Isolation {
+    /// For a pool whose connections can't be told: every transaction of the library's.
+    pub(crate) fn of_library(self) -> idem_runtime::Isolation {
+        match self {
+            Isolation::ReadCommitted => idem_runtime::Isolation::ReadCommitted,
+            Isolation::RepeatableRead => idem_runtime::Isolation::RepeatableRead,
+            Isolation::Serializable => idem_runtime::Isolation::Serializable,
+        }
+    }
+
     pub(crate) fn as_sql(self) -> &'static str {
         match self {
             Isolation::ReadCommitted => "READ COMMITTED",
@@ -33,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) database_url: String,
     pub(crate) isolation: Option<Isolation>,
     pub(crate) round_trips: RoundTrips,
+    /// Whether the database is reached through a pooler of transactions.
+    pub(crate) transaction_pooling: bool,
     pub(crate) pool_size: u32,
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) wait: Option<Duration>,
@@ -64,6 +75,7 @@ impl Config {
             database_url,
             isolation: variable("ISOLATION").map(isolation).transpose()?,
             round_trips: variable("ROUND_TRIPS").map_or(Ok(RoundTrips::default()), round_trips)?,
+            transaction_pooling: variable("TRANSACTION_POOLING").map_or(Ok(false), switch)?,
             pool_size: number("POOL_SIZE")?.unwrap_or(10),
             max_in_flight: number("MAX_IN_FLIGHT")?,
             wait: variable("WAIT").map(duration).transpose()?,

@@ -91,7 +91,13 @@ impl<DB: Backend + Business> App<DB> {
         let status = UriReference::parse("/operations")?;
         let mut builder = Idempotency::builder(pool)
             .status_link(status)
-            .round_trips(config.round_trips);
+            .round_trips(config.round_trips)
+            .transaction_pooling(config.transaction_pooling);
+        if let Some(isolation) = config.isolation
+            && config.transaction_pooling
+        {
+            builder = builder.isolation(isolation.of_library());
+        }
         if let Some(lease) = config.lease {
             builder = builder.lease(lease).wait(DEFAULT_WAIT.min(lease));
         }

@@ -3,7 +3,7 @@
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, MySql};
 
-use super::super::Backend;
+use super::super::{Backend, asks_to_run_again};
 use super::errors::is_missing_table;
 
 pub(super) async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i64> {
@@ -42,10 +42,23 @@ async fn apply(connection: &mut MySqlConnection) -> sqlx::Result<i64> {
     {
         version += 1;
         connection.execute(AssertSqlSafe(*migration)).await?;
-        sqlx::query("INSERT INTO idem_schema (version) VALUES (?)")
-            .bind(version)
-            .execute(&mut *connection)
-            .await?;
+        note(connection, version).await?;
     }
     Ok(version)
+}
+
+/// The lock is one node's: on another of a cluster a process may be doing the same, each of whose statements finds what is
+/// there already.
+async fn note(connection: &mut MySqlConnection, version: i64) -> sqlx::Result<()> {
+    let mut tries = 0;
+    loop {
+        let noted = sqlx::query("INSERT IGNORE INTO idem_schema (version) VALUES (?)")
+            .bind(version)
+            .execute(&mut *connection)
+            .await;
+        match noted {
+            Err(error) if asks_to_run_again(&error) && tries < 5 => tries += 1,
+            noted => return noted.map(drop),
+        }
+    }
 }

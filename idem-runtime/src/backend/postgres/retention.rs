@@ -2,8 +2,10 @@
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row};
+use sqlx_core::transaction::TransactionManager;
 
 use super::super::ErasedBatch;
+use super::Manager;
 use crate::scope::{RecordId, ScopeKey};
 
 pub(super) async fn erase_answers(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
@@ -82,6 +84,11 @@ async fn summarize_again(connection: &mut PgConnection, ranges: &[(i64, i64)]) {
         .take(RANGES)
         .map(|(block, _)| block.to_string())
         .collect();
+    // In a transaction already, a failure must be a part's alone.
+    let nested = Manager::get_transaction_depth(connection) > 0;
+    if nested && Manager::begin(&mut *connection, None).await.is_err() {
+        return;
+    }
     // By the simple protocol: one transaction, which nothing leaves open.
     let statements = format!(
         "SET LOCAL lock_timeout = '100ms'; \
@@ -91,8 +98,17 @@ async fn summarize_again(connection: &mut PgConnection, ranges: &[(i64, i64)]) {
         blocks.join(",")
     );
     let done = sqlx::raw_sql(AssertSqlSafe(statements))
-        .execute(connection)
+        .execute(&mut *connection)
         .await;
+    if nested {
+        let ended = match done {
+            Ok(_) => Manager::commit(connection).await,
+            Err(_) => Manager::rollback(connection).await,
+        };
+        if let Err(error) = ended {
+            tracing::debug!(target: "idem", %error, "a savepoint could not be ended");
+        }
+    }
     if let Err(error) = done {
         tracing::debug!(target: "idem", %error, "the index of expiries could not be summarized again");
     }

@@ -1,12 +1,12 @@
 //! What became of a transaction that a handler had.
 
 use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, Executor, SqlSafeStr};
+use sqlx::{AssertSqlSafe, Executor, Postgres, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
-use super::super::{Fault, Isolation, TransactionState, fault};
+use super::super::{Backend, Fault, Isolation, TransactionState, fault};
 use super::fused::Fusing;
-use super::{Manager, Mark, Session, begin_text, fused, operations};
+use super::{Manager, Mark, Session, begin_text, fused, operations, pooling};
 
 /// Begins a transaction that tells itself from any other, in one message: a setting of it is this mark, and what a commit
 /// leaves behind says so ([`fused::is_committed`]). An advisory lock of the mark's own is how its process is found.
@@ -58,8 +58,11 @@ pub(super) async fn state(
             session.transaction.as_ref(),
         ),
     };
-    let now: sqlx::Result<Option<String>> =
-        sqlx::query_scalar(asked).fetch_one(&mut *connection).await;
+    let now: sqlx::Result<Option<String>> = if session.pooled {
+        pooling::scalar(&mut *connection, asked.into_sql_str()).await
+    } else {
+        sqlx::query_scalar(asked).fetch_one(&mut *connection).await
+    };
     match now {
         Ok(now) if expected.is_some() && now.as_ref() != expected => Ok(TransactionState::Ended),
         Ok(_) => Ok(TransactionState::Open),
@@ -77,6 +80,7 @@ async fn roll_back_aborted(
     connection: &mut PgConnection,
     session: &Session,
 ) -> sqlx::Result<TransactionState> {
+    Postgres::clear(&mut *connection, session).await?;
     if Manager::get_transaction_depth(connection) == 1 {
         Manager::rollback(&mut *connection).await?;
     } else {
@@ -84,6 +88,9 @@ async fn roll_back_aborted(
     }
     let committed = match (&session.mark, &session.transaction) {
         (Some(mark), _) => fused::is_committed(connection, &mark.text).await?,
+        (None, Some(transaction)) if session.pooled => {
+            pooling::is_committed(connection, transaction).await?
+        }
         (None, Some(transaction)) => {
             sqlx::query_scalar(
                 "SELECT coalesce(pg_xact_status($1::text::xid8) = 'committed', false)",

@@ -116,6 +116,8 @@ async fn connect<DB: Backend>(
         .connect_lazy_with(options);
     let idempotency = Idempotency::builder(pool)
         .store_timeout(LIMIT)
+        // Whether or not there is a pooler on the way: it costs some round trips, which nobody here minds.
+        .transaction_pooling(true)
         .lease(LEASE)
         .build();
     let idempotency = idempotency.map_err(|error| Failure::Failed(error.to_string()))?;

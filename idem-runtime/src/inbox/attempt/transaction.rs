@@ -8,7 +8,7 @@ use crate::atomic::{CLEAN_UP, COMMIT};
 use crate::backend::inbox::{Entry, Taken};
 use crate::backend::{self, Backend, Fault, TransactionState};
 use crate::faults;
-use crate::idempotency::{Idempotency, StoreError};
+use crate::idempotency::Idempotency;
 use crate::inbox::errors::InboxError;
 use crate::tx::Tx;
 
@@ -123,13 +123,10 @@ pub(super) async fn undo<DB: Backend>(
     // A commit of the body's own made the row durable; a deadlock, which rolls everything back, did not.
     if DB::ENDS_BY_ITSELF {
         let limit = Instant::now() + COMMIT;
-        let mut connection = idempotency.connection(limit).await?;
-        let found = timeout_at(limit, DB::processed(&mut connection, &entry.id)).await;
-        let found = found.map_err(|_| {
-            connection.close_on_drop();
-            StoreError::TimedOut("a look for a message")
-        })?;
-        let row = found.map_err(InboxError::Database)?;
+        let mut alone = idempotency.reading(limit).await?;
+        let look =
+            async |connection: &mut DB::Connection| DB::processed(connection, &entry.id).await;
+        let row = alone.run(limit, look).await?;
         if row.is_none_or(|row| row.owner != entry.owner) {
             return Ok(Finish::RolledBack);
         }

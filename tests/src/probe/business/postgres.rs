@@ -14,7 +14,10 @@ static POOL: OnceLock<PgPool> = OnceLock::new();
 impl Business for Postgres {
     async fn connect(options: PoolOptions<Self>, config: &Config) -> sqlx::Result<PgPool> {
         let mut connect = PgConnectOptions::from_str(&config.database_url)?;
-        if let Some(isolation) = config.isolation {
+        // A pooler takes no options of a session.
+        if let Some(isolation) = config.isolation
+            && !config.transaction_pooling
+        {
             connect = connect.options([(
                 "default_transaction_isolation",
                 isolation.as_sql().to_lowercase(),
@@ -68,12 +71,16 @@ impl Business for Postgres {
 
     async fn read(url: &str, account: &str) -> sqlx::Result<Vec<Row>> {
         let mut connection = PgConnection::connect(url).await?;
+        // As every statement of an application's behind a pooler: in a transaction, and without a name.
+        let mut reading = connection.begin().await?;
         let rows = sqlx::query_as(
             "SELECT id, key_digest, path, query, body FROM effects WHERE account = $1 ORDER BY id",
         )
         .bind(account)
-        .fetch_all(&mut connection)
+        .persistent(false)
+        .fetch_all(&mut *reading)
         .await?;
+        reading.commit().await?;
         connection.close().await?;
         Ok(rows)
     }
