@@ -9,6 +9,7 @@ use crate::deployment;
 use crate::http::{Answer, Call, Client, fresh_key};
 use crate::process::{Died, Server};
 use crate::servers::{Backend, TestDatabase};
+use crate::wait::{PATIENCE, until};
 
 /// How a probe is started.
 #[derive(Clone, Debug)]
@@ -120,6 +121,35 @@ impl Application {
         answer.json()["count"]
             .as_u64()
             .unwrap_or_else(|| panic!("the probe counts: {answer:?}"))
+    }
+
+    /// How many requests that [ask](Call::asking) for the `gate` of this name the framework has, and how many handlers came
+    /// to stand at it.
+    pub async fn at_gate(&self, name: &str) -> (u64, u64) {
+        let answer = self.client.get(&format!("/gates/{name}")).send().await;
+        let seen = answer.json();
+        let number = |field: &str| {
+            seen[field]
+                .as_u64()
+                .unwrap_or_else(|| panic!("the probe counts: {answer:?}"))
+        };
+        (number("requests"), number("handlers"))
+    }
+
+    /// Waits until the framework has so many requests that ask for the gate, one of which stands at it in its handler.
+    pub async fn gathered(&self, name: &str, requests: u64) {
+        until("all wait at the gate", PATIENCE, async || {
+            let (arrived, handlers) = self.at_gate(name).await;
+            arrived >= requests && handlers > 0
+        })
+        .await;
+    }
+
+    /// Lets all pass the gate of this name, now and later.
+    pub async fn open_gate(&self, name: &str) {
+        let path = format!("/gates/{name}/open");
+        let answer = self.client.post(&path).send().await;
+        assert_eq!(answer.status, 204, "{answer:?}");
     }
 
     /// How often each signal was emitted in this process.

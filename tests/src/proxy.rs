@@ -54,6 +54,8 @@ struct Shared {
     requests: Mutex<Vec<Request>>,
     /// Whether the server is out of reach from the next commit fault on.
     refuse_afterwards: AtomicBool,
+    /// Whether answers to begins are held back.
+    holds_answers: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -114,6 +116,7 @@ impl Proxy {
             commit_faults: Mutex::new((None, 0)),
             requests: Mutex::default(),
             refuse_afterwards: AtomicBool::new(false),
+            holds_answers: watch::Sender::new(false),
         });
         let task = tokio::spawn(listen(listener, address, Arc::clone(&shared)));
         Proxy {
@@ -196,6 +199,11 @@ impl Proxy {
         self.shared.refuse_afterwards.store(true, Ordering::SeqCst);
     }
 
+    /// From now on a transaction begins at the server and the answer is held back, or, with `false`, is carried.
+    pub fn hold_answers_to_begins(&self, hold: bool) {
+        self.shared.holds_answers.send_replace(hold);
+    }
+
     /// How many armed faults no COMMIT has met yet.
     pub fn armed(&self) -> usize {
         self.shared
@@ -261,10 +269,11 @@ async fn carry(client: TcpStream, shared: Arc<Shared>) {
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
         let swallowing = watch::Sender::new(false);
+        let begun = watch::Sender::new(false);
         let reader = Mutex::new(requests::Reader::new(shared.backend));
         tokio::select! {
-            () = upstream(from_client, to_server, &shared, &swallowing, &reader) => {}
-            () = downstream(from_server, to_client, &shared, &swallowing, &reader) => {}
+            () = upstream(from_client, to_server, &shared, &swallowing, &begun, &reader) => {}
+            () = downstream(from_server, to_client, &shared, &swallowing, &begun, &reader) => {}
         }
     };
     tokio::select! {
@@ -280,6 +289,7 @@ async fn upstream(
     mut to: OwnedWriteHalf,
     shared: &Shared,
     swallowing: &watch::Sender<bool>,
+    begun: &watch::Sender<bool>,
     reader: &Mutex<requests::Reader>,
 ) {
     let mut messages = Messages::of_client(shared.backend);
@@ -292,6 +302,7 @@ async fn upstream(
         let mut meet = |message: &[u8]| {
             let request = reader.lock().expect("no holder panics").read(message);
             if let Some(request) = request {
+                begun.send_replace(request.begins());
                 let mut requests = shared.requests.lock().expect("no holder panics");
                 requests.push(request);
             }
@@ -328,6 +339,7 @@ async fn downstream(
     mut to: OwnedWriteHalf,
     shared: &Shared,
     swallowing: &watch::Sender<bool>,
+    begun: &watch::Sender<bool>,
     reader: &Mutex<requests::Reader>,
 ) {
     let mut buffer = vec![0; 16 * 1024];
@@ -349,6 +361,10 @@ async fn downstream(
             continue;
         }
         shared.delay().await;
+        if *begun.borrow() {
+            let mut holds = shared.holds_answers.subscribe();
+            let _ = holds.wait_for(|holds| !holds).await;
+        }
         if !delivered(&mut to, &buffer[..read], shared).await {
             return;
         }

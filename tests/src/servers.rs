@@ -1,6 +1,7 @@
 //! A database of its own for each test, on the servers that `tests/run` started.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use idem_runtime::RoundTrips;
 use reqwest::Url;
@@ -184,6 +185,24 @@ impl TestDatabase {
     /// Whatever the database says.
     pub async fn execute(&self, sql: &str) -> Result<u64, sqlx::Error> {
         execute(self.backend, &self.url, sql).await
+    }
+
+    /// Makes every record of a key so much older, as if the time had gone by.
+    ///
+    /// # Panics
+    ///
+    /// When the table is not there.
+    pub async fn age_keys(&self, by: Duration) {
+        let by = by.as_millis();
+        let by = match self.backend.is_postgres() {
+            true => format!("{by} * interval '1 millisecond'"),
+            false => by.to_string(),
+        };
+        let columns = ["created_at", "completed_at", "expires_at", "retain_until"];
+        let older = columns.map(|column| format!("{column} = {column} - {by}"));
+        self.execute(&format!("UPDATE idem_keys SET {}", older.join(", ")))
+            .await
+            .expect("the framework's table is there");
     }
 
     /// The single number that a query answers, read on a connection of its own.

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use idem_runtime::EffectFree;
 use sha2::{Digest, Sha256};
 
+use super::gates;
 use super::reply::Shape;
 
 /// What is to go wrong inside a handler.
@@ -31,7 +32,7 @@ pub(crate) enum Fault {
     RawCommitSerialization,
     /// The same in a transaction that follows the one that was ended.
     ChainedCommitSerialization,
-    /// Run a statement that takes many seconds.
+    /// Run a statement that takes a minute or longer.
     SlowStatement,
     /// Write through a pool that a static holds.
     StaticPool,
@@ -44,6 +45,8 @@ pub(crate) struct Ask {
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) sleep: Duration,
+    /// Where the handler stands until it is open.
+    pub(crate) gate: Option<String>,
     pub(crate) status: StatusCode,
     /// The handler's `Err`.
     pub(crate) error: Option<StatusCode>,
@@ -66,6 +69,7 @@ impl<S: Sync> FromRequestParts<S> for Ask {
                     .and_then(|value| value.parse().ok())
                     .unwrap_or(0),
             ),
+            gate: text(headers, gates::FIELD).map(str::to_owned),
             status: status("x-probe-status").unwrap_or(StatusCode::CREATED),
             error: status("x-probe-err"),
             fault: text(headers, "x-probe-fault").and_then(fault),

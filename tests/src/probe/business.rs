@@ -15,6 +15,7 @@ use sqlx::{Database, Pool};
 use super::ask::{Ask, Fault};
 use super::config::Config;
 use super::failure::Failure;
+use super::gates;
 
 /// One effect, as it is written.
 #[derive(Debug)]
@@ -76,7 +77,7 @@ pub(crate) trait Business: Database {
         chain: bool,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Takes many seconds.
+    /// Takes a minute or longer.
     fn dawdle(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// A pool that a static holds, as careless code has one.
@@ -124,6 +125,9 @@ pub(crate) async fn act<DB: Business>(
     let id = DB::write(connection, &effect).await?;
     if !ask.sleep.is_zero() {
         tokio::time::sleep(ask.sleep).await;
+    }
+    if let Some(gate) = &ask.gate {
+        gates::pass(gate).await;
     }
     match ask.fault {
         None => {}

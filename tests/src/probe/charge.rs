@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::ask::{Ask, Fault};
 use super::business::{Business, Effect};
 use super::failure::Failure;
+use super::gates;
 use super::gateway::{Charge, Gateway, NoCharge, Order};
 
 /// What the provider is known to do, and how long all of it may take.
@@ -29,6 +30,7 @@ pub(crate) struct ChargeAsk {
     key_digest: String,
     provider_fault: Option<String>,
     sleep_ms: u64,
+    gate: Option<String>,
     status: u16,
     error: Option<u16>,
     panics: bool,
@@ -47,6 +49,7 @@ impl<S: Sync> FromRequestParts<S> for ChargeAsk {
             key_digest: ask.key_digest,
             provider_fault: fault.and_then(|value| Some(value.to_str().ok()?.to_owned())),
             sleep_ms: u64::try_from(ask.sleep.as_millis()).unwrap_or(u64::MAX),
+            gate: ask.gate,
             status: ask.status.as_u16(),
             error: ask.error.map(|status| status.as_u16()),
             panics: ask.fault == Some(Fault::Panic),
@@ -63,6 +66,9 @@ impl ChargeAsk {
     pub(crate) async fn act(&self) -> Result<(), Failure> {
         assert!(!self.panics, "asked to");
         tokio::time::sleep(Duration::from_millis(self.sleep_ms)).await;
+        if let Some(gate) = &self.gate {
+            gates::pass(gate).await;
+        }
         match self.error.map(StatusCode::from_u16) {
             Some(Ok(status)) => Err(Failure::Refused(status)),
             _ => Ok(()),

@@ -55,7 +55,7 @@ macro_rules! over {
                 write(tx, &account, &ask, body.as_bytes()).await
             }
 
-            #[idempotent(scope = "account", ttl = "2s")]
+            #[idempotent(scope = "account", ttl = "1h")]
             async fn short(
                 tx: &mut Tx<$db>,
                 account: Account,
@@ -65,7 +65,7 @@ macro_rules! over {
                 write(tx, &account, &ask, body.to_string().as_bytes()).await
             }
 
-            #[idempotent(scope = "account", ttl = "2s", expired = "reject")]
+            #[idempotent(scope = "account", ttl = "1h", expired = "reject")]
             async fn tombstone(
                 tx: &mut Tx<$db>,
                 account: Account,

@@ -7,6 +7,7 @@ mod charge;
 mod config;
 mod events;
 mod failure;
+mod gates;
 mod gateway;
 mod handlers;
 mod reply;

@@ -22,6 +22,7 @@ use super::business::{self, Business};
 use super::charge::ChargePolicy;
 use super::config::Config;
 use super::events;
+use super::gates;
 use super::gateway::Gateway;
 use super::signals;
 
@@ -136,9 +137,12 @@ impl<DB: Backend + Business> App<DB> {
     ) -> Result<(), Box<dyn std::error::Error>> {
         let idempotency = self.idempotency.clone();
         let router = handlers
+            .layer(axum::middleware::from_fn(gates::count))
             .route("/effects", get(effects::<DB>))
             .route("/operations/{id}", get(status::<DB>))
             .route("/entered", get(entered))
+            .route("/gates/{name}", get(gates::seen))
+            .route("/gates/{name}/open", post(gates::open))
             .route("/signals", get(async || Json(signals::counts())))
             .route("/metrics", get(async || Json(signals::metrics())))
             .route("/events", get(async || events::text()))

@@ -16,6 +16,15 @@ pub enum Request {
 }
 
 impl Request {
+    /// Whether it begins a transaction.
+    pub fn begins(&self) -> bool {
+        let text = self.text();
+        matches!(self, Request::Statement(_))
+            && ["BEGIN", "START TRANSACTION"]
+                .iter()
+                .any(|begin| text.starts_with(begin))
+    }
+
     /// The statement's text, on one line.
     pub fn text(&self) -> String {
         let text = match self {

@@ -6,7 +6,7 @@ use idem_tests::application::Fixture;
 use idem_tests::http::{Answer, fresh_key};
 use idem_tests::on_every_backend;
 use idem_tests::servers::Backend;
-use idem_tests::wait::{PATIENCE, until};
+use idem_tests::wait::{PATIENCE, in_time, until};
 use serde_json::json;
 
 on_every_backend! {
@@ -19,9 +19,9 @@ on_every_backend! {
     a_replay_has_the_same_status_headers_and_bytes,
     another_request_with_a_completed_key_is_refused,
     another_request_with_a_key_in_flight_is_refused,
-    a_duplicate_in_flight_waits_for_the_answer,
+    a_duplicate_in_flight_waits_for_the_answer ["WAIT" = "25s"],
     a_duplicate_that_has_waited_long_enough_is_told_to_come_again ["WAIT" = "200ms"],
-    a_strict_operation_refuses_a_duplicate_in_flight_at_once,
+    a_strict_operation_refuses_a_duplicate_in_flight_at_once ["WAIT" = "25s"],
     too_many_in_flight_are_turned_away ["MAX_IN_FLIGHT" = "2"],
     a_draining_server_turns_new_requests_away_and_ends_its_own,
     an_exhausted_pool_is_said_within_two_seconds ["POOL_SIZE" = "1"],
@@ -172,11 +172,13 @@ pub(super) async fn another_request_with_a_completed_key_is_refused(app: &Fixtur
 
 pub(super) async fn another_request_with_a_key_in_flight_is_refused(app: &Fixture) {
     let key = fresh_key();
-    let slow = app.with_key("/effects", &key).asking("sleep-ms", 1500);
+    let slow = app.with_key("/effects", &key).asking("gate", &key);
     let other = app.with_key("/effects", &key).json(&json!({"amount": 2}));
     let refuse = async {
         running(app, &key).await;
-        other.send().await
+        let refused = other.send().await;
+        app.open_gate(&key).await;
+        refused
     };
     let (first, refused) = tokio::join!(slow.send(), refuse);
     assert_eq!(first.status, 201);
@@ -186,12 +188,19 @@ pub(super) async fn another_request_with_a_key_in_flight_is_refused(app: &Fixtur
 
 async fn a_duplicate_in_flight_waits_for_the_answer(app: &Fixture) {
     let key = fresh_key();
-    let slow = app.with_key("/effects", &key).asking("sleep-ms", 500);
+    let slow = app.with_key("/effects", &key).asking("gate", &key);
+    let first = async {
+        let (answer, ()) = tokio::join!(slow.send(), async {
+            app.gathered(&key, 2).await;
+            app.open_gate(&key).await;
+        });
+        answer
+    };
     let duplicate = async {
         running(app, &key).await;
         slow.send().await
     };
-    let (first, second) = tokio::join!(slow.send(), duplicate);
+    let (first, second) = tokio::join!(first, duplicate);
     assert_eq!(first.status, 201);
     second.assert_replays(&first);
     assert_eq!((app.effects(&key).await, app.entered(&key).await), (1, 1));
@@ -199,10 +208,12 @@ async fn a_duplicate_in_flight_waits_for_the_answer(app: &Fixture) {
 
 async fn a_duplicate_that_has_waited_long_enough_is_told_to_come_again(app: &Fixture) {
     let key = fresh_key();
-    let slow = app.with_key("/effects", &key).asking("sleep-ms", 1500);
+    let slow = app.with_key("/effects", &key).asking("gate", &key);
     let duplicate = async {
         running(app, &key).await;
-        slow.send().await
+        let told = slow.send().await;
+        app.open_gate(&key).await;
+        told
     };
     let (first, told) = tokio::join!(slow.send(), duplicate);
     assert_eq!(first.status, 201);
@@ -215,37 +226,34 @@ async fn a_duplicate_that_has_waited_long_enough_is_told_to_come_again(app: &Fix
 
 async fn a_strict_operation_refuses_a_duplicate_in_flight_at_once(app: &Fixture) {
     let key = fresh_key();
-    let slow = app.with_key("/strict", &key).asking("sleep-ms", 1500);
+    let slow = app.with_key("/strict", &key).asking("gate", &key);
     let duplicate = async {
         running(app, &key).await;
-        let start = std::time::Instant::now();
-        (slow.send().await, start.elapsed())
+        let at_once = Duration::from_millis(750);
+        let told = in_time("it is refused", at_once, async || slow.send().await).await;
+        app.open_gate(&key).await;
+        told
     };
-    let (first, (told, elapsed)) = tokio::join!(slow.send(), duplicate);
+    let (first, told) = tokio::join!(slow.send(), duplicate);
     assert_eq!(first.status, 201);
     told.assert_problem(409, "idempotency-key-in-progress");
     assert!(retry_after(&told) >= 1);
-    assert!(elapsed < Duration::from_millis(750), "{elapsed:?}");
     slow.send().await.assert_replays(&first);
 }
 
 async fn too_many_in_flight_are_turned_away(app: &Fixture) {
     let keys = [fresh_key(), fresh_key(), fresh_key()];
-    let slow = |key: &str| app.with_key("/effects", key).asking("sleep-ms", 1000);
+    let slow = |key: &str| {
+        let call = app.with_key("/effects", key);
+        call.asking("gate", &keys[0])
+    };
     let (first, second) = (slow(&keys[0]), slow(&keys[1]));
     let third = async {
         // SQLite has one writer: there the other one waits for its turn, and is in flight all the same.
-        let handlers = match app.database.backend() {
-            Backend::Sqlite => 1,
-            _ => 2,
-        };
-        until("the handlers run", PATIENCE, async || {
-            app.entered(&keys[0]).await + app.entered(&keys[1]).await >= handlers
-        })
-        .await;
-        // Nothing outside shows that it waits.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        app.with_key("/effects", &keys[2]).send().await
+        app.gathered(&keys[0], 2).await;
+        let third = app.with_key("/effects", &keys[2]).send().await;
+        app.open_gate(&keys[0]).await;
+        third
     };
     let (first, second, third) = tokio::join!(first.send(), second.send(), third);
     assert_eq!((first.status, second.status), (201, 201));
@@ -258,7 +266,7 @@ async fn too_many_in_flight_are_turned_away(app: &Fixture) {
 
 async fn a_draining_server_turns_new_requests_away_and_ends_its_own(app: &Fixture) {
     let key = fresh_key();
-    let slow = app.with_key("/effects", &key).asking("sleep-ms", 1500);
+    let slow = app.with_key("/effects", &key).asking("gate", &key);
     let late = async {
         running(app, &key).await;
         app.server.ask_to_stop().await;
@@ -268,6 +276,7 @@ async fn a_draining_server_turns_new_requests_away_and_ends_its_own(app: &Fixtur
             last.as_ref().is_none_or(|answer| answer.status == 503)
         })
         .await;
+        app.open_gate(&key).await;
         last
     };
     let (first, late) = tokio::join!(slow.send(), late);
@@ -285,18 +294,19 @@ async fn a_draining_server_turns_new_requests_away_and_ends_its_own(app: &Fixtur
 
 async fn an_exhausted_pool_is_said_within_two_seconds(app: &Fixture) {
     let (busy, key) = (fresh_key(), fresh_key());
-    let slow = app.with_key("/effects", &busy).asking("sleep-ms", 4000);
+    let slow = app.with_key("/effects", &busy).asking("gate", &busy);
     let other = app.with_key("/effects", &key);
     let refused = async {
         running(app, &busy).await;
-        let start = std::time::Instant::now();
-        (other.send().await, start.elapsed())
+        let soon = Duration::from_millis(2500);
+        let refused = in_time("it is refused", soon, async || other.send().await).await;
+        app.open_gate(&busy).await;
+        refused
     };
-    let (first, (refused, elapsed)) = tokio::join!(slow.send(), refused);
+    let (first, refused) = tokio::join!(slow.send(), refused);
     assert_eq!(first.status, 201);
     refused.assert_problem(503, "idempotency-store-unavailable");
     assert!(retry_after(&refused) >= 1);
-    assert!(elapsed < Duration::from_millis(2500), "{elapsed:?}");
     assert_eq!(app.entered(&key).await, 0, "the handler is not entered");
     assert_eq!(other.send().await.status, 201);
 }

@@ -20,10 +20,10 @@ async fn assert_signals(app: &Fixture, expected: &[(&str, u64)]) {
         .iter()
         .map(|(name, count)| ((*name).to_owned(), *count))
         .collect();
-    let mut emitted = app.signals().await;
     // An attempt may end after its answer has gone out.
     let start = std::time::Instant::now();
-    while emitted != expected && start.elapsed().as_secs() < 2 {
+    let mut emitted = app.signals().await;
+    while emitted != expected && start.elapsed() < PATIENCE {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         emitted = app.signals().await;
     }
@@ -60,7 +60,7 @@ async fn each_request_emits_the_signal_of_its_row(app: &Fixture) {
 /// Sends a slow request, and the second one while it runs.
 async fn beside(app: &Fixture, same_key: bool) -> (u16, u16) {
     let key = fresh_key();
-    let slow = app.with_key("/effects", &key).asking("sleep-ms", 800);
+    let slow = app.with_key("/effects", &key).asking("gate", &key);
     let second = if same_key {
         slow.clone()
     } else {
@@ -71,7 +71,9 @@ async fn beside(app: &Fixture, same_key: bool) -> (u16, u16) {
             app.entered(&key).await > 0
         })
         .await;
-        second.send().await.status
+        let status = second.send().await.status;
+        app.open_gate(&key).await;
+        status
     };
     let (first, second) = tokio::join!(slow.send(), second);
     (first.status, second)

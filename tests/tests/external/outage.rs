@@ -6,7 +6,6 @@ use idem_tests::http::fresh_key;
 use idem_tests::private::PrivatePostgres;
 use idem_tests::proxy::Proxy;
 use idem_tests::servers::{Backend, TestDatabase};
-use idem_tests::wait::{PATIENCE, until};
 
 use crate::setup::{Provider, Shop, charge, on_databases, settled};
 
@@ -69,15 +68,13 @@ async fn an_answers_commit_that_is_lost_charges_once(backend: Backend) {
             let (shop, proxy) = behind_proxy(backend, kind).await;
             let app = shop.probe().await;
             let key = fresh_key();
-            let call = charge(&app, &key).asking("sleep-ms", 700);
+            let call = charge(&app, &key).asking("gate", &key);
             let arm = async {
-                until("the charge", PATIENCE, async || {
-                    shop.ledger(&key).await.charges == 1
-                })
-                .await;
-                // What the charge's record still commits has gone by.
-                tokio::time::sleep(Duration::from_millis(300)).await;
+                // It stands in the last step: all before it is committed.
+                app.gathered(&key, 1).await;
+                assert_eq!(shop.ledger(&key).await.charges, 1, "{what}");
                 lost.arm(&proxy, 1);
+                app.open_gate(&key).await;
             };
             let (first, ()) = tokio::join!(call.send(), arm);
             let answer = settled(&call).await;

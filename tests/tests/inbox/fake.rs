@@ -16,6 +16,7 @@ pub(crate) struct Broker {
 
 struct Shared {
     redelivery: Redelivery,
+    timeout: Duration,
     queue: Mutex<VecDeque<Incoming>>,
     arrived: Notify,
     told: Mutex<Told>,
@@ -24,6 +25,8 @@ struct Shared {
     /// Where effects are counted at each acknowledgement.
     effects: Option<Arc<TestDatabase>>,
 }
+
+const HORIZON: Horizon = Horizon::Within(Duration::from_secs(3600));
 
 /// What a broker was told.
 #[derive(Clone, Debug, Default)]
@@ -40,23 +43,40 @@ pub(crate) struct Told {
 
 impl Broker {
     pub(crate) fn new() -> Self {
-        let redelivery = Redelivery::after_silence(Duration::from_secs(30));
-        Self::with(redelivery.horizon(Horizon::Within(Duration::from_secs(3600))))
+        Self::after_silence(Duration::from_secs(30))
     }
 
+    /// A message is delivered to somebody else after so long a silence.
+    pub(crate) fn after_silence(timeout: Duration) -> Self {
+        Self::of(
+            Redelivery::after_silence(timeout).horizon(HORIZON),
+            timeout,
+            None,
+        )
+    }
+
+    /// A message is delivered to somebody else after so long, whatever is said of it.
+    pub(crate) fn after(timeout: Duration) -> Self {
+        Self::of(Redelivery::after(timeout).horizon(HORIZON), timeout, None)
+    }
+
+    /// What it says at the start is all that matters.
     pub(crate) fn with(redelivery: Redelivery) -> Self {
-        Self::of(redelivery, None)
+        Self::of(redelivery, Duration::MAX, None)
     }
 
     /// Counts effects at each acknowledgement.
     pub(crate) fn counting(database: Arc<TestDatabase>) -> Self {
-        Self::of(Self::new().shared.redelivery, Some(database))
+        let timeout = Duration::from_secs(30);
+        let redelivery = Redelivery::after_silence(timeout).horizon(HORIZON);
+        Self::of(redelivery, timeout, Some(database))
     }
 
-    fn of(redelivery: Redelivery, effects: Option<Arc<TestDatabase>>) -> Self {
+    fn of(redelivery: Redelivery, timeout: Duration, effects: Option<Arc<TestDatabase>>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 redelivery,
+                timeout,
                 queue: Mutex::default(),
                 arrived: Notify::new(),
                 told: Mutex::default(),
@@ -145,16 +165,13 @@ impl FakeDelivery {
     }
 
     /// Notes whether the broker would have delivered it to somebody else by now.
-    fn hear(&mut self, timeout: Duration) {
-        if self.heard.elapsed() > timeout {
+    fn hear(&mut self) {
+        if self.heard.elapsed() > self.broker.shared.timeout {
             self.broker.shared.told.lock().unwrap().late += 1;
         }
         self.heard = Instant::now();
     }
 }
-
-/// As much as the tests need of what a source says.
-pub(crate) const TIMEOUT: Duration = Duration::from_millis(600);
 
 impl Delivery for FakeDelivery {
     fn message(&self) -> &Incoming {
@@ -162,7 +179,7 @@ impl Delivery for FakeDelivery {
     }
 
     async fn acknowledge(&mut self) -> Result<(), SourceError> {
-        self.hear(TIMEOUT);
+        self.hear();
         let shared = self.broker.shared.clone();
         if let Some(database) = &shared.effects {
             let effects = database.number("SELECT COUNT(*) FROM effects").await;
@@ -180,13 +197,13 @@ impl Delivery for FakeDelivery {
     }
 
     async fn extend(&mut self) -> Result<(), SourceError> {
-        self.hear(TIMEOUT);
+        self.hear();
         self.broker.shared.told.lock().unwrap().extended += 1;
         Ok(())
     }
 
     async fn retry(&mut self, after: Duration) -> Result<(), SourceError> {
-        self.hear(TIMEOUT);
+        self.hear();
         let told = (self.id(), after);
         self.broker.shared.told.lock().unwrap().retried.push(told);
         self.again(after);

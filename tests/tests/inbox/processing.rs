@@ -182,7 +182,7 @@ async fn forgotten_messages_are_swept<DB: Tested>() {
 
 async fn a_panic_and_a_body_that_takes_too_long_leave_nothing<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
-    let inbox = desk.idempotency.inbox().timeout(Duration::from_millis(100));
+    let inbox = desk.idempotency.inbox();
     let panicked: Result<Processed<()>, InboxError> = inbox
         .process("ledger", "orders", "m1", async |tx| {
             DB::effect(tx, "by hand", "m1").await.unwrap();
@@ -193,7 +193,8 @@ async fn a_panic_and_a_body_that_takes_too_long_leave_nothing<DB: Tested>() {
         matches!(panicked, Err(InboxError::Panicked)),
         "{panicked:?}"
     );
-    let slow: Result<Processed<()>, InboxError> = inbox
+    let short = inbox.timeout(Duration::from_millis(100));
+    let slow: Result<Processed<()>, InboxError> = short
         .process("ledger", "orders", "m1", async |tx| {
             DB::effect(tx, "by hand", "m1").await.unwrap();
             std::future::pending().await

@@ -168,16 +168,18 @@ async fn a_publisher_that_hangs_holds_its_own_key_up_alone<DB: Tested>() {
     let relay = world
         .relay(&broker)
         .batch(4)
-        .timeout(Duration::from_secs(5))
+        .timeout(Duration::from_secs(12))
         .spawn();
     until("it hangs", PATIENCE, async || broker.asked().len() == 1).await;
     for n in 0..20 {
         world.stage(vec![letter("b", n)]).await;
     }
-    until("others are published", Duration::from_secs(4), async || {
+    until("others are published", PATIENCE, async || {
         broker.has().len() == 20
     })
     .await;
+    let counts = world.idempotency.outbox().counts().await.unwrap();
+    assert_eq!(counts.failed, 0, "it hangs still");
     assert!(
         broker
             .has()

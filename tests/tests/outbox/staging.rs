@@ -91,22 +91,32 @@ async fn a_delayed_message_waits_and_holds_nobody_up<DB: Tested>() {
     let broker = Broker::that_confirms();
     let relay = world.relay(&broker).spawn();
     let delay = Duration::from_millis(700);
-    let later = Letter {
-        delay_ms: Some(700),
-        ..letter("a", 0)
+    let after = |milliseconds, n| Letter {
+        delay_ms: Some(milliseconds),
+        ..letter("a", n)
     };
     let begun = Instant::now();
-    world.stage(vec![later, letter("a", 1)]).await;
-    until("both are published", PATIENCE, async || {
+    let letters = vec![after(3_600_000, 0), after(700, 1), letter("a", 2)];
+    world.stage(letters).await;
+    until("two are published", PATIENCE, async || {
         broker.has().len() == 2
     })
     .await;
     relay.stop().await;
     let has = broker.has();
-    assert_eq!(has[0].payload, json!({ "n": 1 }), "it waits for nobody");
+    let of = |n| {
+        let found = has.iter().find(|has| has.payload == json!({ "n": n }));
+        found.unwrap_or_else(|| panic!("{n} waits for nobody: {has:?}"))
+    };
+    of(2);
     // The database's clock has whole milliseconds.
-    let waited = has[1].at - begun;
+    let waited = of(1).at - begun;
     assert!(waited >= delay - Duration::from_millis(2), "{waited:?}");
+    // An hour later, as it were.
+    assert_eq!(world.stored().await, 1);
+    world.database.execute(DB::all_due()).await.unwrap();
+    world.relay(&broker).run_once().await.unwrap();
+    assert_eq!(broker.has()[2].payload, json!({ "n": 0 }));
 }
 
 async fn a_message_that_is_too_large_is_refused_and_the_transaction_goes_on<DB: Tested>() {

@@ -31,9 +31,8 @@ mod staging_on_mysql {
     crate::on_each_database!(@ sqlx::MySql; staging_is_one_statement_a_message);
 }
 
+/// What a relay waits for in these tests that is not woken.
 const HOUR: Duration = Duration::from_secs(3600);
-/// Far shorter than what a relay without a wake-up waits in these tests.
-const SOON: Duration = Duration::from_secs(3);
 
 async fn a_commit_in_the_same_process_wakes_the_relay<DB: Tested>() {
     let world = World::<DB>::with(|builder| builder.notify(false)).await;
@@ -42,7 +41,7 @@ async fn a_commit_in_the_same_process_wakes_the_relay<DB: Tested>() {
     // One that the relay finds when it starts, perhaps.
     for n in 0..5 {
         world.stage(vec![letter("a", n)]).await;
-        until("it is published", SOON, async || {
+        until("it is published", PATIENCE, async || {
             broker.has().len() as u64 == n + 1
         })
         .await;
@@ -57,7 +56,7 @@ async fn a_commit_elsewhere_wakes_the_relay<DB: Tested>() {
     let relay = world.relay(&broker).poll(HOUR).lease(HOUR).spawn();
     for n in 0..5 {
         elsewhere.stage(vec![letter("a", n)]).await;
-        until("it is published", SOON, async || {
+        until("it is published", PATIENCE, async || {
             broker.has().len() as u64 == n + 1
         })
         .await;

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use idem_runtime::Erased;
+use idem_tests::http::fresh_key;
+use idem_tests::wait::PATIENCE;
 
 use super::setup::{
-    EXPIRED, LIVE, Record, STARTED, Store, TOMBSTONE, Tested, UNKNOWN, is_replay, send,
+    EXPIRED, LIVE, Record, STARTED, Store, TOMBSTONE, Tested, UNKNOWN, gate, is_replay, send,
 };
 use crate::on_each_backend;
 
@@ -96,41 +98,47 @@ async fn an_erasure_waits_for_no_request_and_puts_none_off<DB: Tested>() {
     let other = store.another().await;
     let service = DB::service(store.idempotency.clone());
     store.put(0, 1500, &LIVE).await;
-    send(&service, "/slow/alice", "slow").await;
+    let name = fresh_key();
+    let (gate, path) = (gate(&name), format!("/held/alice/{name}"));
+    gate.set_open(true);
+    send(&service, &path, "held").await;
+    gate.set_open(false);
     store.let_all_expire().await;
     // One request takes over an expired record, another makes a new one; SQLite has one writer.
     let keys = if DB::SINGLE_WRITER {
-        &["slow"][..]
+        &["held"][..]
     } else {
-        &["slow", "new"]
+        &["held", "new"]
     };
-    let slow = keys
+    let held = keys
         .iter()
         .map(|&key| {
-            let service = service.clone();
-            tokio::spawn(async move { send(&service, "/slow/alice", key).await.status() })
+            let (service, path) = (service.clone(), path.clone());
+            tokio::spawn(async move { send(&service, &path, key).await.status() })
         })
         .collect::<Vec<_>>();
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let started = std::time::Instant::now();
-    let erasure = async {
-        let erased = other.erase("alice").await.unwrap();
-        (erased, started.elapsed())
-    };
+    gate.reached(1 + keys.len()).await;
+    let erasure = async { other.erase("alice").await.unwrap() };
     let requests = async {
         for key in 0..60 {
             let answer = send(&service, "/hasty/bob", &format!("fresh {key}")).await;
             assert_eq!(answer.status(), StatusCode::CREATED, "{key}");
         }
     };
-    let ((erased, elapsed), ()) = tokio::join!(erasure, requests);
+    // SQLite's one writer has to be waited for.
+    let writer_ends = async {
+        if DB::SINGLE_WRITER {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            gate.set_open(true);
+        }
+    };
+    let all = async { tokio::join!(erasure, requests, writer_ends) };
+    let all = tokio::time::timeout(PATIENCE, all).await;
+    let (erased, (), ()) = all.expect("they don't wait for the requests that are held");
     assert!(erased.erased >= 1500, "{erased:?}");
-    assert!(
-        DB::SINGLE_WRITER || elapsed < Duration::from_secs(10),
-        "{elapsed:?}"
-    );
-    for slow in slow {
-        assert_eq!(slow.await.unwrap(), StatusCode::CREATED);
+    gate.set_open(true);
+    for held in held {
+        assert_eq!(held.await.unwrap(), StatusCode::CREATED);
     }
     assert_eq!(store.effects().await, 61 + keys.len() as i64);
 }

@@ -1,5 +1,6 @@
 //! Handlers that break the contract, each in a way that services were found to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRef, FromRequestParts, Path, State};
@@ -10,12 +11,18 @@ use axum::routing::post;
 use axum::{Json, Router};
 use idem_runtime::{EffectFree, Idempotency, Tx, idempotent};
 use sqlx::{Sqlite, SqlitePool};
+use tokio::sync::watch;
 
 #[derive(Clone, FromRef)]
 pub(crate) struct AppState {
     pub(crate) idempotency: Idempotency<Sqlite>,
     pub(crate) pool: SqlitePool,
+    /// The keys that were looked for and not found; all instances share it.
+    pub(crate) looked: Arc<watch::Sender<Vec<String>>>,
 }
+
+/// How long a key is worked on that no other request has.
+const ALONE: Duration = Duration::from_secs(3);
 
 /// A way past the check of a handler's arguments.
 #[derive(Clone, EffectFree)]
@@ -72,8 +79,11 @@ async fn answers_before_it_writes(
     #[allow(clippy::disallowed_methods, reason = "the planted fault")]
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        effect(&pool).await;
-        effect(&pool).await;
+        // Both at once: whoever counts sees none of them, or two.
+        sqlx::query("INSERT INTO effects (n) VALUES (1), (1)")
+            .execute(&pool)
+            .await
+            .unwrap();
     });
     (StatusCode::CREATED, account)
 }
@@ -102,8 +112,14 @@ async fn checks_then_inserts(
         )
             .into_response();
     }
-    // A service's own work: long enough for the other requests to look as well.
-    tokio::time::sleep(Duration::from_millis(250)).await;
+    // A service's own work: long enough for another request to look as well.
+    let mut looked = state.looked.subscribe();
+    state.looked.send_modify(|looked| looked.push(key.clone()));
+    let beside = async {
+        let both = |looked: &Vec<String>| looked.iter().filter(|other| **other == key).count() > 1;
+        let _ = looked.wait_for(both).await;
+    };
+    let _ = tokio::time::timeout(ALONE, beside).await;
     effect(&state.pool).await;
     sqlx::query("INSERT OR IGNORE INTO answers (id, body, answer) VALUES (?, ?, 'done')")
         .bind(&key)

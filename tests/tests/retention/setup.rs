@@ -1,13 +1,19 @@
 //! What these tests share: a handler on each backend, and records of any age.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use axum::response::Response;
 use idem_runtime::{Backend, Idempotency};
 use idem_tests::servers::{self, TestDatabase};
+use idem_tests::wait::{PATIENCE, until};
 use sqlx::Pool;
 use sqlx::pool::PoolOptions;
+use tokio::sync::watch;
 use tower::ServiceExt;
 
 /// Makes each named case, an `async fn case<DB: Tested>()`, a test on every backend.
@@ -28,6 +34,45 @@ macro_rules! on_each_backend {
     };
 }
 
+/// Where handlers stand until a test lets them pass.
+pub(crate) struct Gate {
+    reached: AtomicUsize,
+    open: watch::Sender<bool>,
+}
+
+impl Gate {
+    async fn pass(&self) {
+        self.reached.fetch_add(1, Ordering::SeqCst);
+        let mut open = self.open.subscribe();
+        let _ = open.wait_for(|open| *open).await;
+    }
+
+    /// Waits until so many handlers have come to it in all.
+    pub(crate) async fn reached(&self, handlers: usize) {
+        until("the gate is reached", PATIENCE, async || {
+            self.reached.load(Ordering::SeqCst) >= handlers
+        })
+        .await;
+    }
+
+    pub(crate) fn set_open(&self, open: bool) {
+        self.open.send_replace(open);
+    }
+}
+
+/// Gates by their names; each is closed at first.
+static GATES: LazyLock<Mutex<HashMap<String, Arc<Gate>>>> = LazyLock::new(Mutex::default);
+
+pub(crate) fn gate(name: &str) -> Arc<Gate> {
+    let mut gates = GATES.lock().unwrap();
+    let closed = || Gate {
+        reached: AtomicUsize::new(0),
+        open: watch::Sender::new(false),
+    };
+    let gate = gates.entry(name.to_owned());
+    gate.or_insert_with(|| Arc::new(closed())).clone()
+}
+
 /// What differs between the backends.
 pub(crate) trait Tested: Backend {
     const BACKEND: servers::Backend;
@@ -36,7 +81,7 @@ pub(crate) trait Tested: Backend {
     /// Bytes from hexadecimal.
     fn bytes(hex: &str) -> String;
     /// A service whose handlers make one effect for each key: `/effects/{account}`,
-    /// `/hasty/{account}`, which waits for no other request, and `/slow/{account}`, which takes a second.
+    /// `/hasty/{account}`, which waits for no other request, and `/held/{account}/{gate}`, which stands at a [`gate`] first.
     fn service(idempotency: Idempotency<Self>) -> Router;
 }
 
@@ -44,8 +89,6 @@ pub(crate) trait Tested: Backend {
 macro_rules! tested {
     ($module:ident, $db:ty, $backend:ident, $time:expr, $bytes:expr) => {
         mod $module {
-            use std::time::Duration;
-
             use axum::Router;
             use axum::extract::Path;
             use axum::http::StatusCode;
@@ -86,15 +129,15 @@ macro_rules! tested {
                 (StatusCode::CREATED, format!("a hasty effect for {account}"))
             }
 
-            #[idempotent(scope = "account")]
-            async fn slow(
+            #[idempotent(scope = "account", timeout = "60s")]
+            async fn held(
                 tx: &mut Tx<Store>,
-                Path(account): Path<String>,
+                Path((account, name)): Path<(String, String)>,
                 _body: String,
             ) -> (StatusCode, String) {
                 effect(tx).await.unwrap();
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                (StatusCode::CREATED, format!("a slow effect for {account}"))
+                super::gate(&name).pass().await;
+                (StatusCode::CREATED, format!("a held effect for {account}"))
             }
 
             impl super::Tested for Store {
@@ -112,7 +155,7 @@ macro_rules! tested {
                     Router::new()
                         .route("/effects/{account}", post(quick))
                         .route("/hasty/{account}", post(hasty))
-                        .route("/slow/{account}", post(slow))
+                        .route("/held/{account}/{gate}", post(held))
                         .with_state(idempotency)
                 }
             }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::future::join_all;
+use idem_tests::http::fresh_key;
 use idem_tests::wait::{PATIENCE, until};
 
 use super::setup::{
-    EXPIRED, LIVE, Record, STARTED, Store, TOMBSTONE, Tested, UNKNOWN, is_replay, send,
+    EXPIRED, LIVE, Record, STARTED, Store, TOMBSTONE, Tested, UNKNOWN, gate, is_replay, send,
 };
 use crate::on_each_backend;
 
@@ -139,21 +140,23 @@ async fn a_sweep_puts_no_request_off<DB: Tested>() {
     let store = Store::<DB>::new().await;
     let other = store.another().await;
     let service = DB::service(store.idempotency.clone());
-    // A request is slowly taking over an expired record, and holds whatever it has locked of it.
-    send(&service, "/slow/alice", "slow").await;
+    // A request is taking over an expired record, and holds whatever it has locked of it.
+    let name = fresh_key();
+    let (gate, path) = (gate(&name), format!("/held/alice/{name}"));
+    gate.set_open(true);
+    send(&service, &path, "held").await;
+    gate.set_open(false);
     store.put(0, 3000, &EXPIRED).await;
     store.let_all_expire().await;
-    let slow = tokio::spawn({
-        let service = service.clone();
-        async move { send(&service, "/slow/alice", "slow").await }
+    let held = tokio::spawn({
+        let (service, path) = (service.clone(), path.clone());
+        async move { send(&service, &path, "held").await }
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let started = std::time::Instant::now();
+    gate.reached(2).await;
     let sweeper = other.sweeper().batch(100).pause(Duration::ZERO);
     let sweep = async {
         let swept = sweeper.sweep_once().await.unwrap();
         assert!(swept.records >= 3000, "{swept:?}");
-        started.elapsed()
     };
     // A duplicate of nothing is told 409 if the sweep holds the gap that its record goes to.
     let requests = async {
@@ -162,14 +165,19 @@ async fn a_sweep_puts_no_request_off<DB: Tested>() {
             assert_eq!(answer.status(), StatusCode::CREATED, "{key}");
         }
     };
-    let (elapsed, ()) = tokio::join!(sweep, requests);
-    assert_eq!(slow.await.unwrap().status(), StatusCode::CREATED);
     // SQLite's one writer has to be waited for.
-    assert!(
-        DB::SINGLE_WRITER || elapsed < Duration::from_secs(30),
-        "{elapsed:?}"
-    );
-    assert!(is_replay(&send(&service, "/slow/alice", "slow").await));
+    let writer_ends = async {
+        if DB::SINGLE_WRITER {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            gate.set_open(true);
+        }
+    };
+    let all = async { tokio::join!(sweep, requests, writer_ends) };
+    let all = tokio::time::timeout(PATIENCE, all).await;
+    assert!(all.is_ok(), "they wait for the request that is held");
+    gate.set_open(true);
+    assert_eq!(held.await.unwrap().status(), StatusCode::CREATED);
+    assert!(is_replay(&send(&service, &path, "held").await));
     assert_eq!(store.effects().await, 62);
 }
 
@@ -197,13 +205,11 @@ async fn a_sweeper_ends_with_its_shutdown_and_with_its_pool<DB: Tested>() {
     let store = Store::<DB>::new().await;
     let often = || store.idempotency.sweeper().every(Duration::from_millis(10));
     store.put(0, 5, &Record { ..EXPIRED }).await;
-    tokio::time::timeout(
-        PATIENCE,
-        often().run_until(tokio::time::sleep(Duration::from_millis(200))),
-    )
-    .await
-    .unwrap();
-    assert_eq!(store.count("1 = 1").await, 0);
+    let swept = until("the records are swept", PATIENCE, async || {
+        store.count("1 = 1").await == 0
+    });
+    let ended = tokio::time::timeout(PATIENCE * 2, often().run_until(swept)).await;
+    assert!(ended.is_ok(), "it ends with its shutdown");
     store.idempotency.pool().close().await;
     tokio::time::timeout(PATIENCE, often().run_until(std::future::pending()))
         .await

@@ -1,5 +1,6 @@
 //! The public test of the contract passes what is right and fails what is wrong.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -92,10 +93,14 @@ async fn verdict(path: &'static str) -> Violation {
         .await
         .unwrap();
     let mut instances = Vec::new();
+    let looked = Arc::default();
     for _ in 0..2 {
         let idempotency = store.another().await;
-        let pool = idempotency.pool().clone();
-        instances.push(planted::service(AppState { idempotency, pool }));
+        instances.push(planted::service(AppState {
+            pool: idempotency.pool().clone(),
+            idempotency,
+            looked: Arc::clone(&looked),
+        }));
     }
     contract(instances, path, store.database)
         .check()

@@ -103,7 +103,7 @@ impl Business for MySql {
     }
 
     async fn dawdle(connection: &mut MySqlConnection) -> sqlx::Result<()> {
-        connection.execute("DO SLEEP(20)").await?;
+        connection.execute("DO SLEEP(60)").await?;
         Ok(())
     }
 

@@ -113,7 +113,7 @@ impl Business for Postgres {
     }
 
     async fn dawdle(connection: &mut PgConnection) -> sqlx::Result<()> {
-        connection.execute("SELECT pg_sleep(20)").await?;
+        connection.execute("SELECT pg_sleep(60)").await?;
         Ok(())
     }
 

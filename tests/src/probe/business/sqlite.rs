@@ -100,7 +100,7 @@ impl Business for Sqlite {
         connection
             .execute(
                 "WITH RECURSIVE numbers (n) AS (
-                     SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 200000000)
+                     SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2000000000)
                  SELECT count(*) FROM numbers",
             )
             .await?;
