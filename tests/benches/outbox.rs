@@ -240,7 +240,7 @@ async fn snapshot(database: &TestDatabase) -> PgConnection {
     connection
 }
 
-const BURST: u64 = 100_000;
+const BURST: u64 = 60_000;
 const KEPT: u64 = 1_000_000;
 /// Published while a snapshot is open, before its minute is over.
 const BEFORE: u64 = 400_000;
@@ -317,7 +317,7 @@ async fn burdened() {
     let after = [
         deleting.bursts().await,
         keeping.bursts().await,
-        hand(BURST / 20).await,
+        hand(BURST / 12).await,
     ];
     for relay in [deleting.relay, keeping.relay] {
         relay.stop().await;

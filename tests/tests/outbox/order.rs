@@ -14,6 +14,7 @@ use crate::setup::{World, letter, postcard};
 on_each_database!(
     keys_stay_in_order_with_three_relays_and_random_failures,
     a_backlog_of_few_keys_stays_in_order_beside_random_failures,
+    a_gap_between_positions_hides_nothing,
 );
 
 async fn keys_stay_in_order_with_three_relays_and_random_failures<DB: Tested>() {
@@ -89,6 +90,23 @@ async fn a_backlog_of_few_keys_stays_in_order_beside_random_failures<DB: Tested>
     .await;
     relay.stop().await;
     assert_eq!(disorder(&broker.received(), KEYS, EACH), None);
+}
+
+/// What is rolled back leaves a gap, which is wider than a relay looks ahead.
+async fn a_gap_between_positions_hides_nothing<DB: Tested>() {
+    let world = World::<DB>::new().await;
+    world.stage(vec![postcard("before"); 30]).await;
+    let gap = Order {
+        letters: vec![postcard("never"); 300],
+        refuse: true,
+        ..Order::default()
+    };
+    let (status, body) = world.order(&gap).await;
+    assert_eq!(status, 409, "{body}");
+    world.stage(vec![postcard("after"); 10]).await;
+    let broker = Broker::that_confirms();
+    let relayed = world.relay(&broker).batch(5).run_once().await.unwrap();
+    assert_eq!(relayed.delivered, 40);
 }
 
 /// SQLite has one writer, which nobody overtakes.

@@ -128,9 +128,13 @@ impl OutboxStore for MySql {
         query.push_bind(ask.pending);
         query.push(") pending");
         let found = query.build().fetch_all(connection).await?;
-        let fetched = found
-            .iter()
-            .map(|row| rows::fetched(row, |row, column| Ok(text(row.try_get(column)?))));
+        let fetched = found.iter().map(|row| {
+            rows::fetched(
+                row,
+                |row, column| Ok(text(row.try_get(column)?)),
+                row.try_get("staged_ms")?,
+            )
+        });
         let mut fetched = fetched.collect::<sqlx::Result<Vec<_>>>()?;
         fetched.sort_by_key(|row| row.position);
         Ok(Batch {

@@ -12,8 +12,12 @@ use crate::outbox::{MessageId, MessageState, OutboxMessage};
 /// Reads a column of text, which some databases keep as bytes.
 type Text<R> = fn(&R, &'static str) -> sqlx::Result<Option<String>>;
 
-/// Reads a message that is to be published.
-pub(in crate::backend) fn fetched<R: Row>(row: &R, text: Text<R>) -> sqlx::Result<Fetched>
+/// Reads a message that is to be published. It was staged so many milliseconds after 1970 began.
+pub(in crate::backend) fn fetched<R: Row>(
+    row: &R,
+    text: Text<R>,
+    staged_at: i64,
+) -> sqlx::Result<Fetched>
 where
     &'static str: ColumnIndex<R>,
     for<'r> i16: Decode<'r, R::Database> + Type<R::Database>,
@@ -22,7 +26,6 @@ where
     for<'r> Vec<u8>: Decode<'r, R::Database> + Type<R::Database>,
 {
     let attempts: i32 = row.try_get("attempts")?;
-    let staged_at: i64 = row.try_get("staged_ms")?;
     let payload: Vec<u8> = row.try_get("payload")?;
     Ok(Fetched {
         position: row.try_get("position")?,

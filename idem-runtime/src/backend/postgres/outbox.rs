@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
-use sqlx::postgres::{PgConnection, PgListener};
+use sqlx::postgres::{PgConnection, PgListener, PgRow};
 use sqlx::{Pool, Postgres, QueryBuilder, Row};
 
 use super::super::millis;
@@ -170,7 +170,7 @@ impl OutboxStore for Postgres {
         });
         let fetched = found
             .iter()
-            .map(|row| rows::fetched(row, |row, column| row.try_get(column)));
+            .map(|row| rows::fetched(row, |row, column| row.try_get(column), staged_at(row)?));
         let mut fetched = fetched.collect::<sqlx::Result<Vec<_>>>()?;
         fetched.sort_by_key(|row| row.position);
         Ok(Batch {
@@ -266,6 +266,14 @@ impl OutboxStore for Postgres {
 
 fn bytes(id: &MessageId) -> &[u8] {
     id.as_uuid().as_bytes().as_slice()
+}
+
+/// In milliseconds since 1970. A time is sent in microseconds since 2000; to have the server convert it costs it as much as to
+/// read the row.
+fn staged_at(row: &PgRow) -> sqlx::Result<i64> {
+    const BEGIN: i64 = 946_684_800_000;
+    let microseconds: i64 = row.try_get_unchecked("staged_at")?;
+    Ok(BEGIN + microseconds.div_euclid(1000))
 }
 
 /// The statement that settles what is delivered.

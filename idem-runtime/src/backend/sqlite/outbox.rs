@@ -119,9 +119,13 @@ impl OutboxStore for Sqlite {
         query.push_bind(i64::from(ask.pending));
         query.push(") ORDER BY position");
         let found = query.build().fetch_all(connection).await?;
-        let fetched = found
-            .iter()
-            .map(|row| rows::fetched(row, |row, column| row.try_get(column)));
+        let fetched = found.iter().map(|row| {
+            rows::fetched(
+                row,
+                |row, column| row.try_get(column),
+                row.try_get("staged_ms")?,
+            )
+        });
         Ok(Batch {
             rows: fetched.collect::<sqlx::Result<_>>()?,
             // Deleted rows leave nothing behind that a scan would pass again.

@@ -55,19 +55,16 @@ pub(super) const LEAVE: &str = "DELETE FROM idem_outbox_relays WHERE relay = $1"
 
 /// Where transactions stand, and whether any key waits for a failed message, once for all rows. Transactions are told by their
 /// numbers; those of subtransactions are greater than their own.
-pub(super) const FETCH: &str = concat!(
-    "seen AS MATERIALIZED ( \
+pub(super) const FETCH: &str = "\
+    seen AS MATERIALIZED ( \
         SELECT pg_snapshot_xmin(s)::text::bigint AS oldest, pg_snapshot_xmax(s)::text::bigint AS next, \
                (SELECT true FROM idem_outbox b WHERE b.state = 2 AND b.ordering_key IS NOT NULL \
                  ORDER BY b.ordering_key LIMIT 1) IS NOT NULL AS blocked \
           FROM pg_current_snapshot() s) \
     SELECT m.id, m.position, m.lane, m.topic, m.ordering_key, m.content_type, m.headers, m.payload, \
-        m.state, m.attempts, ",
-    ms!("m.staged_at"),
-    " AS staged_ms, \
+        m.state, m.attempts, m.staged_at, \
         (SELECT oldest FROM seen) AS oldest_transaction, (SELECT next FROM seen) AS next_transaction, \
-        (SELECT blocked FROM seen) AS blocked FROM ("
-);
+        (SELECT blocked FROM seen) AS blocked FROM (";
 
 pub(super) const FETCH_DUE: &str = "\
     SELECT * FROM (SELECT * FROM idem_outbox o \
