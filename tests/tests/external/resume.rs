@@ -104,12 +104,14 @@ async fn is_tried_again_and_then_parks<DB: Tested>(backend: Backend) {
     let shop = Shop::<DB>::open(backend).await;
     let answer = shop.send(Version::Panics).await;
     assert_eq!(answer.0, 409, "it goes on later: {answer:?}");
-    for _ in 1..MAX_ATTEMPTS - 1 {
-        let recovered = shop.recovered(Version::Panics).await;
-        assert_eq!(recovered, [Recovered::Later]);
+    // The pause is short: a worker may come to the next attempt while it looks whether there is one.
+    let mut recovered = Vec::new();
+    while !recovered.contains(&Recovered::Unknown) {
+        recovered.extend(shop.recovered(Version::Panics).await);
     }
-    let recovered = shop.recovered(Version::Panics).await;
-    shop.assert_parked(&recovered, "the handler panicked").await;
+    let (later, unknown) = recovered.split_at(MAX_ATTEMPTS as usize - 2);
+    assert_eq!(later, [Recovered::Later; MAX_ATTEMPTS as usize - 2]);
+    shop.assert_parked(unknown, "the handler panicked").await;
     assert_eq!(shop.things("reserve").await, 1);
 }
 
