@@ -166,11 +166,16 @@ impl<DB: Backend> Tx<DB> {
         DB::TransactionManager::begin(&mut self.connection, None).await?;
         self.savepoints += 1;
         let outcome = part(self).await;
-        match &outcome {
-            Ok(_) => DB::TransactionManager::commit(&mut self.connection).await?,
-            Err(_) => DB::TransactionManager::rollback(&mut self.connection).await?,
+        let ended = match &outcome {
+            Ok(_) => DB::TransactionManager::commit(&mut self.connection).await,
+            Err(_) => DB::TransactionManager::rollback(&mut self.connection).await,
+        };
+        match ended {
+            Ok(()) => self.savepoints -= 1,
+            Err(error) if outcome.is_ok() => return Err(error.into()),
+            // A deadlock takes the savepoint with it (MariaDB): what the part says is what happened.
+            Err(_) => {}
         }
-        self.savepoints -= 1;
         outcome
     }
 
@@ -279,12 +284,10 @@ impl<DB: Backend> Tx<DB> {
         DB::release_session(&mut self.session);
         let whole = async {
             // One at a time: what was begun inside and never ended is rolled back first.
-            loop {
+            while self.is_nested() {
                 DB::TransactionManager::rollback(&mut self.connection).await?;
-                if DB::TransactionManager::get_transaction_depth(&self.connection) == 0 {
-                    return Ok::<(), sqlx::Error>(());
-                }
             }
+            DB::roll_back(&mut self.connection).await
         };
         let rolled_back = timeout(ROLLBACK, whole).await;
         self.open = false;
@@ -306,8 +309,8 @@ impl<DB: Backend> Drop for Tx<DB> {
     fn drop(&mut self) {
         if self.open {
             DB::release_session(&mut self.session);
-            if self.is_nested() {
-                // That would roll back the innermost alone.
+            if self.is_nested() || DB::CHANGES_SETTINGS {
+                // That would roll back the innermost alone, and restore nothing.
                 self.connection.close_on_drop();
             }
             DB::TransactionManager::start_rollback(&mut self.connection);

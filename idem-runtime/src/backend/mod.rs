@@ -9,6 +9,7 @@ use std::fmt::Debug;
 use std::future::Future;
 
 use sqlx::{Database, Pool};
+use sqlx_core::transaction::TransactionManager;
 
 use crate::scope::{RecordId, ScopeKey};
 
@@ -192,6 +193,18 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         connection: &mut Self::Connection,
         session: &mut Self::Session,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Rolls back.
+    #[doc(hidden)]
+    fn roll_back(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send {
+        Self::TransactionManager::rollback(connection)
+    }
+
+    /// Whether a transaction changes settings of its session, which `commit` and `roll_back` restore.
+    #[doc(hidden)]
+    const CHANGES_SETTINGS: bool = false;
 
     /// Says that the transaction may be rolled back, before it is.
     #[doc(hidden)]

@@ -79,6 +79,7 @@ mod migrations;
 mod operations;
 mod outbox;
 mod retention;
+mod transaction;
 
 const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys WHERE id = ?");
 
@@ -116,15 +117,7 @@ impl Backend for MySql {
         server: &Flavour,
         isolation: Option<Isolation>,
     ) -> sqlx::Result<Session> {
-        let statement = match isolation {
-            None => "START TRANSACTION; SAVEPOINT idem_claim".into_sql_str(),
-            Some(level) => AssertSqlSafe(format!(
-                "SET TRANSACTION ISOLATION LEVEL {}; START TRANSACTION; SAVEPOINT idem_claim",
-                level.as_sql()
-            ))
-            .into_sql_str(),
-        };
-        Manager::begin(connection, Some(statement)).await?;
+        transaction::begin(connection, isolation).await?;
         Ok(Session {
             flavour: *server,
             connection_id: 0,
@@ -160,9 +153,9 @@ impl Backend for MySql {
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
-        if !same_transaction(&mut *connection).await? {
-            // Whatever the handler wrote after that committed by itself.
-            return Ok(Completed::NotOpen(TransactionState::Ended));
+        match transaction::state(&mut *connection, session, Some(claim)).await? {
+            TransactionState::Open => {}
+            state => return Ok(Completed::NotOpen(state)),
         }
         let now = session.now();
         let expires_at = answer.ttl_millis().map(|ttl| now.saturating_add(ttl));
@@ -195,28 +188,22 @@ impl Backend for MySql {
         session: &mut Session,
         claim: Option<&Claim<'_>>,
     ) -> sqlx::Result<TransactionState> {
-        if same_transaction(&mut *connection).await? {
-            return Ok(TransactionState::Open);
-        }
-        // Another connection in our place: what the handler wrote through it committed by itself.
-        let this: u64 = sqlx::query_scalar("SELECT CONNECTION_ID()")
-            .fetch_one(&mut *connection)
-            .await?;
-        if session.connection_id != 0 && this != session.connection_id {
-            return Ok(TransactionState::Ended);
-        }
-        // A commit made the claim durable; a deadlock, which rolls everything back, did not.
-        let Some(claim) = claim else {
-            return Ok(TransactionState::Ended);
-        };
-        Ok(match Self::look(connection, claim.id).await? {
-            Some(record) if record.owner == claim.owner => TransactionState::Ended,
-            _ => TransactionState::RolledBack,
-        })
+        transaction::state(connection, session, claim).await
     }
 
     async fn commit(connection: &mut MySqlConnection, _: &mut Session) -> sqlx::Result<()> {
-        Manager::commit(connection).await
+        transaction::commit(connection).await
+    }
+
+    async fn roll_back(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+        transaction::roll_back(connection).await
+    }
+
+    const CHANGES_SETTINGS: bool = true;
+
+    async fn identify(connection: &mut MySqlConnection, session: &mut Session) -> sqlx::Result<()> {
+        session.connection_id = transaction::connection_id(connection).await?;
+        Ok(())
     }
 
     async fn cancel(pool: &Pool<Self>, session: &Session) -> sqlx::Result<()> {
@@ -285,17 +272,6 @@ impl Backend for MySql {
 async fn begin_read_committed(connection: &mut MySqlConnection) -> sqlx::Result<()> {
     let statement = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
     Manager::begin(connection, Some(statement.into_sql_str())).await
-}
-
-/// Whether the savepoint of the begin is still there; it goes with its transaction, however that
-/// ends. Asked once: the answer takes the savepoint away.
-async fn same_transaction(connection: &mut MySqlConnection) -> sqlx::Result<bool> {
-    match connection.execute("RELEASE SAVEPOINT idem_claim").await {
-        Ok(_) => Ok(true),
-        // ER_SP_DOES_NOT_EXIST
-        Err(error) if number(&error) == Some(1305) => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 type Query<'q> = sqlx::query::Query<'q, MySql, sqlx::mysql::MySqlArguments>;
