@@ -1,5 +1,7 @@
 //! `Tx<DB>`: a transaction that its holder can't end.
 
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+mod executor;
 mod refused;
 
 use std::fmt;
@@ -7,7 +9,6 @@ use std::ops::{AsyncFnOnce, Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::Database;
 use sqlx::pool::PoolConnection;
 use sqlx_core::transaction::TransactionManager;
 use tokio::sync::OwnedSemaphorePermit;
@@ -142,7 +143,9 @@ impl<DB: Backend> Tx<DB> {
     }
 
     /// Puts a reference on the key's record: `tx.resource("order", order.id)`. Operators see it, and
-    /// `replay_with` is given it. It is stored in clear text.
+    /// `replay_with` is given it. It is stored in clear text, as JSON: all of a key's references together
+    /// may be 65,535 bytes long; a longer list rolls the handler back, and is answered 500
+    /// `response-not-storable`.
     pub fn resource(&mut self, kind: impl Into<String>, id: impl fmt::Display) {
         self.resources.push((kind.into(), id.to_string()));
     }
@@ -308,6 +311,12 @@ impl<DB: Backend> Tx<DB> {
 impl<DB: Backend> Drop for Tx<DB> {
     fn drop(&mut self) {
         if self.open {
+            // The statement that a dropped future left running holds its locks until it ends.
+            if let Some(cancelled) = DB::cancel_dropped(&self.shared.pool, &self.session)
+                && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            {
+                runtime.spawn(timeout(ROLLBACK, cancelled));
+            }
             DB::release_session(&mut self.session);
             if self.is_nested() || DB::CHANGES_SETTINGS {
                 // That would roll back the innermost alone, and restore nothing.
@@ -339,70 +348,3 @@ impl<DB: Backend> DerefMut for Tx<DB> {
         &mut self.connection
     }
 }
-
-/// `&mut *tx` is an executor, as in every sqlx example. One implementation a backend: a generic one makes
-/// users' own generic code overflow (E0275).
-#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
-macro_rules! executor {
-    ($db:ty) => {
-        const _: () = {
-            use futures_core::future::BoxFuture;
-            use futures_core::stream::BoxStream;
-            use sqlx::{Describe, Either, Execute, Executor, SqlStr};
-
-            type Row = <$db as Database>::Row;
-            type Done = <$db as Database>::QueryResult;
-
-            impl<'c> Executor<'c> for &'c mut Tx<$db> {
-                type Database = $db;
-
-                fn fetch_many<'e, 'q: 'e, E>(
-                    self,
-                    query: E,
-                ) -> BoxStream<'e, sqlx::Result<Either<Done, Row>>>
-                where
-                    'c: 'e,
-                    E: 'q + Execute<'q, $db>,
-                {
-                    (&mut **self).fetch_many(query)
-                }
-
-                fn fetch_optional<'e, 'q: 'e, E>(
-                    self,
-                    query: E,
-                ) -> BoxFuture<'e, sqlx::Result<Option<Row>>>
-                where
-                    'c: 'e,
-                    E: 'q + Execute<'q, $db>,
-                {
-                    (&mut **self).fetch_optional(query)
-                }
-
-                fn prepare_with<'e>(
-                    self,
-                    sql: SqlStr,
-                    parameters: &'e [<$db as Database>::TypeInfo],
-                ) -> BoxFuture<'e, sqlx::Result<<$db as Database>::Statement>>
-                where
-                    'c: 'e,
-                {
-                    (&mut **self).prepare_with(sql, parameters)
-                }
-
-                fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<$db>>>
-                where
-                    'c: 'e,
-                {
-                    (&mut **self).describe(sql)
-                }
-            }
-        };
-    };
-}
-
-#[cfg(feature = "mysql")]
-executor!(sqlx::MySql);
-#[cfg(feature = "postgres")]
-executor!(sqlx::Postgres);
-#[cfg(feature = "sqlite")]
-executor!(sqlx::Sqlite);

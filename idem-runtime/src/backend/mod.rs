@@ -8,6 +8,7 @@
 use std::fmt::Debug;
 use std::future::Future;
 
+use futures_util::future::BoxFuture;
 use sqlx::{Database, Pool};
 use sqlx_core::transaction::TransactionManager;
 
@@ -222,6 +223,15 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         pool: &Pool<Self>,
         session: &Self::Session,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// The same where the transaction itself was dropped. `None`: another statement could be met by it, or none can be left.
+    #[doc(hidden)]
+    fn cancel_dropped(
+        _pool: &Pool<Self>,
+        _session: &Self::Session,
+    ) -> Option<BoxFuture<'static, sqlx::Result<()>>> {
+        None
+    }
 
     /// Reads a record, outside any transaction.
     #[doc(hidden)]

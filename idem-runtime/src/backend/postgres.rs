@@ -5,6 +5,7 @@
 //! once. The look's snapshot is older than the lock, so that a late attempt may win the lock of a key
 //! that is already completed; its insert then finds the record and the attempt is rolled back.
 
+use futures_util::future::BoxFuture;
 use sqlx::postgres::PgConnection;
 use sqlx::{Arguments, Pool, Postgres, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
@@ -346,6 +347,19 @@ impl Backend for Postgres {
             None => return Ok(()),
         };
         query.execute(pool).await.map(drop)
+    }
+
+    /// The mark's lock is held by nobody else, and by this transaction until it ends.
+    fn cancel_dropped(
+        pool: &Pool<Self>,
+        session: &Session,
+    ) -> Option<BoxFuture<'static, sqlx::Result<()>>> {
+        let lock = session.mark.as_ref()?.lock;
+        let pool = pool.clone();
+        Some(Box::pin(async move {
+            let query = sqlx::query(CANCEL_HOLDER).bind(lock.0).bind(lock.1);
+            query.execute(&pool).await.map(drop)
+        }))
     }
 
     async fn look(connection: &mut PgConnection, id: &RecordId) -> sqlx::Result<Option<Record>> {

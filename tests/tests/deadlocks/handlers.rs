@@ -60,7 +60,7 @@ macro_rules! tested {
             use idem_runtime::{Idempotency, Steps, Tx, idempotent};
             use idem_tests::servers;
 
-            use super::super::rival::Rival;
+            use super::super::rival::{Rival, Server};
             use super::{EFFECT, FIRST, Failed, SECOND, Tested, send};
 
             type Store = $db;
@@ -194,6 +194,9 @@ macro_rules! tested {
                         Ok(())
                     })
                     .await?;
+                steps
+                    .atomic("second", async |tx| send::<Store>(tx, EFFECT).await)
+                    .await?;
                 Ok(account.to_string())
             }
 
@@ -211,6 +214,43 @@ macro_rules! tested {
                         transfer(tx, &rival).await
                     })
                     .await?;
+                Ok(account.to_string())
+            }
+
+            /// Its session's clock is a day ahead from here on.
+            #[idempotent(scope = "account")]
+            async fn ahead(tx: &mut Tx<Store>, Path(account): Path<u64>) -> Result<String, Failed> {
+                let _ = send::<Store>(tx, "SET timestamp = UNIX_TIMESTAMP() + 86400").await;
+                Ok(account.to_string())
+            }
+
+            /// Holds the first account for as long as its statement runs.
+            async fn dawdle(tx: &mut Tx<Store>) -> Result<(), Failed> {
+                send::<Store>(tx, FIRST).await?;
+                send::<Store>(tx, Store::SLEEP).await
+            }
+
+            #[idempotent(scope = "account", timeout = "500ms")]
+            async fn slow(tx: &mut Tx<Store>, Path(account): Path<u64>) -> Result<String, Failed> {
+                dawdle(tx).await?;
+                Ok(account.to_string())
+            }
+
+            #[idempotent(scope = "account", key = "optional", timeout = "500ms")]
+            async fn slow_optional(
+                tx: &mut Tx<Store>,
+                Path(account): Path<u64>,
+            ) -> Result<String, Failed> {
+                dawdle(tx).await?;
+                Ok(account.to_string())
+            }
+
+            #[idempotent(scope = "account", operation = "slow.stepped", timeout = "500ms")]
+            async fn slow_stepped(
+                steps: &mut Steps<Store, Failed>,
+                Path(account): Path<u64>,
+            ) -> Result<String, Failed> {
+                steps.atomic("first", async |tx| dawdle(tx).await).await?;
                 Ok(account.to_string())
             }
 
@@ -235,6 +275,10 @@ macro_rules! tested {
                             "/stepped-and-committed/{account}",
                             post(stepped_and_committed),
                         )
+                        .route("/ahead/{account}", post(ahead))
+                        .route("/slow/{account}", post(slow))
+                        .route("/slow-optional/{account}", post(slow_optional))
+                        .route("/slow-stepped/{account}", post(slow_stepped))
                         .with_state(App { idempotency, rival })
                 }
             }
@@ -308,6 +352,14 @@ impl<DB: Tested> Bank<DB> {
         let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
         let body = String::from_utf8_lossy(&body.expect("a body")).into_owned();
         (status, body)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.database.url()
+    }
+
+    pub(crate) async fn number(&self, query: &str) -> i64 {
+        self.database.number(query).await
     }
 
     pub(crate) async fn effects(&self) -> i64 {

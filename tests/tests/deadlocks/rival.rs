@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use idem_runtime::EffectFree;
-use idem_tests::wait::{PATIENCE, until};
+use idem_tests::wait::PATIENCE;
 use sqlx::{AssertSqlSafe, Connection, Database, Executor, MySql, Postgres};
 
 /// What differs between the servers.
@@ -16,6 +17,9 @@ pub(crate) trait Server: Database {
 
     /// The connection's own number.
     const NUMBER: &'static str;
+
+    /// Takes a minute.
+    const SLEEP: &'static str;
 
     /// How many connections of a number wait for a lock.
     fn waiting(number: i64) -> String;
@@ -32,10 +36,11 @@ pub(crate) trait Server: Database {
 }
 
 macro_rules! server {
-    ($db:ty, $survive:literal, $number:literal, $waiting:literal) => {
+    ($db:ty, $survive:literal, $number:literal, $sleep:literal, $waiting:literal) => {
         impl Server for $db {
             const SURVIVE: &'static str = $survive;
             const NUMBER: &'static str = $number;
+            const SLEEP: &'static str = $sleep;
 
             fn waiting(number: i64) -> String {
                 format!($waiting, number)
@@ -65,12 +70,14 @@ server!(
     Postgres,
     "BEGIN; SET LOCAL deadlock_timeout = '10min'",
     "SELECT pg_backend_pid()::bigint",
+    "SELECT pg_sleep(60)",
     "SELECT count(*) FROM pg_stat_activity WHERE pid = {} AND wait_event_type = 'Lock'"
 );
 server!(
     MySql,
     "START TRANSACTION; INSERT INTO ballast SELECT seq FROM seq_1_to_500",
     "SELECT CAST(CONNECTION_ID() AS SIGNED)",
+    "DO SLEEP(60)",
     "SELECT count(*) FROM information_schema.innodb_trx \
       WHERE trx_mysql_thread_id = {} AND trx_state = 'LOCK WAIT'"
 );
@@ -107,37 +114,42 @@ impl Rival {
     }
 
     /// The handler has the first account: at its first run, from here on the rival has the second and waits for the first.
-    pub(crate) async fn cross<DB: Server>(&self) {
-        if self.runs.fetch_add(1, Ordering::SeqCst) > 0 {
-            return;
-        }
-        let connect = || DB::Connection::connect(&self.url);
-        let mut rival = connect().await.expect("the database is there");
-        let mut other = connect().await.expect("the database is there");
-        let number = DB::number(&mut rival, DB::NUMBER.to_owned()).await;
-        let number = number.expect("a connection has a number");
+    pub(crate) fn cross<DB: Server>(&self) -> BoxFuture<'static, ()> {
+        let first = self.runs.fetch_add(1, Ordering::SeqCst) == 0;
         let holds = *self.holds.lock().expect("no holder panics");
-        let begin = format!("{}; {holds}", DB::SURVIVE);
-        DB::execute(&mut rival, begin)
-            .await
-            .expect("nobody else has it");
-        tokio::spawn(async move {
-            let crossing = "UPDATE accounts SET n = n + 1 WHERE id = 1";
-            DB::execute(&mut rival, crossing.to_owned())
-                .await
-                .expect("the handler's transaction is the victim");
-            DB::execute(&mut rival, "ROLLBACK".to_owned())
-                .await
-                .expect("nothing is in the way");
-        });
-        until(
-            "the rival waits for the first account",
-            PATIENCE,
-            async || {
-                let waiting = DB::number(&mut other, DB::waiting(number)).await;
-                waiting.expect("the server answers") == 1
-            },
-        )
-        .await;
+        let url = self.url.clone();
+        Box::pin(async move {
+            if first {
+                meet::<DB>(&url, holds).await;
+            }
+        })
+    }
+}
+
+async fn meet<DB: Server>(url: &str, holds: &'static str) {
+    let connect = || DB::Connection::connect(url);
+    let mut rival = connect().await.expect("the database is there");
+    let mut other = connect().await.expect("the database is there");
+    let number = DB::number(&mut rival, DB::NUMBER.to_owned()).await;
+    let waiting = DB::waiting(number.expect("a connection has a number"));
+    let begin = format!("{}; {holds}", DB::SURVIVE);
+    let begun = DB::execute(&mut rival, begin).await;
+    begun.expect("nobody else has it");
+    tokio::spawn(async move {
+        let crossing = "UPDATE accounts SET n = n + 1 WHERE id = 1".to_owned();
+        let crossed = DB::execute(&mut rival, crossing).await;
+        crossed.expect("the handler's transaction is the victim");
+        let ended = DB::execute(&mut rival, "ROLLBACK".to_owned()).await;
+        ended.expect("nothing is in the way");
+    });
+    // No `until`: its condition is not known to be `Send` in a handler's future.
+    let start = Instant::now();
+    while DB::number(&mut other, waiting.clone())
+        .await
+        .expect("the server answers")
+        != 1
+    {
+        assert!(start.elapsed() < PATIENCE, "the rival never waits");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

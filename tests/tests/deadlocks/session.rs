@@ -57,3 +57,15 @@ async fn nothing_is_written_after_a_transaction_that_a_handler_rolled_back() {
         assert_eq!((status, bank.effects().await), (422, 0), "{body}");
     }
 }
+
+/// Not the process's clock, nor the database's of the claim and the time since then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_expires_by_the_clock_of_the_statement_that_stores_it() {
+    let bank = Bank::<MySql>::open().await;
+    assert_eq!(bank.post("/ahead/7").await.0, 200);
+    let ahead = "SELECT CAST(completed_at - 1000 * UNIX_TIMESTAMP() AS SIGNED) FROM idem_keys";
+    let ahead = bank.number(ahead).await;
+    assert!(ahead > 1000 * 80_000, "{ahead} milliseconds");
+    let lifetimes = "SELECT COUNT(*) FROM idem_keys WHERE expires_at > completed_at";
+    assert_eq!(bank.number(lifetimes).await, 1);
+}

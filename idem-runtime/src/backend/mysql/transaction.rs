@@ -6,7 +6,7 @@
 //! transaction is refused. Which of both it was can be told by that, too.
 
 use sqlx::mysql::MySqlConnection;
-use sqlx::{AssertSqlSafe, Executor, Row, SqlSafeStr};
+use sqlx::{AssertSqlSafe, Executor, Pool, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::super::{Backend, Claim, Isolation, TransactionState};
@@ -68,6 +68,15 @@ pub(super) async fn connection_id(connection: &mut MySqlConnection) -> sqlx::Res
         .await
 }
 
+/// Stops the statement that runs on a connection, from another.
+pub(super) async fn cancel(pool: &Pool<MySql>, connection_id: u64) -> sqlx::Result<()> {
+    if connection_id != 0 {
+        let kill = format!("KILL QUERY {connection_id}");
+        pool.execute(AssertSqlSafe(kill)).await?;
+    }
+    Ok(())
+}
+
 /// What became of the session's transaction. Asked once: the answer takes its savepoint away.
 pub(super) async fn state(
     connection: &mut MySqlConnection,
@@ -85,9 +94,14 @@ pub(super) async fn state(
     {
         return Ok(TransactionState::Ended);
     }
-    let undone = session.flavour == Flavour::MariaDb && is_undone(&mut *connection).await?;
-    if undone && session.connection_id != 0 {
-        return Ok(TransactionState::RolledBack);
+    if session.flavour == Flavour::MariaDb {
+        match follows(&mut *connection).await? {
+            Follows::Nothing if session.connection_id != 0 => {
+                return Ok(TransactionState::RolledBack);
+            }
+            Follows::Nothing | Follows::Another => {}
+            Follows::ReadOnly => return Ok(TransactionState::Ended),
+        }
     }
     // A commit made the claim durable; a deadlock, which rolls everything back, did not.
     let Some(claim) = claim else {
@@ -99,22 +113,28 @@ pub(super) async fn state(
     })
 }
 
-/// Whether the server rolled the transaction back by itself, and nothing followed: the next may then still write, as the one
-/// before, where after a statement that ended it the session's setting counts. A `COMMIT AND CHAIN` has begun the next.
-async fn is_undone(connection: &mut MySqlConnection) -> sqlx::Result<bool> {
-    let row = connection
-        .fetch_one("SELECT CAST(@@in_transaction AS SIGNED)")
+/// What follows a transaction that is gone.
+enum Follows {
+    /// The server rolled it back by itself, and no statement came after it.
+    Nothing,
+    /// A statement ended it: from then on the session's setting counts.
+    ReadOnly,
+    /// One that may write, and that nobody committed: begun by a statement after the server's rollback, or by `AND CHAIN`.
+    Another,
+}
+
+async fn follows(connection: &mut MySqlConnection) -> sqlx::Result<Follows> {
+    let within: i64 = sqlx::query_scalar("SELECT CAST(@@in_transaction AS SIGNED)")
+        .fetch_one(&mut *connection)
         .await?;
-    if row.try_get::<i64, _>(0)? != 0 {
-        return Ok(false);
-    }
     match connection
-        .execute("DELETE FROM idem_keys WHERE FALSE")
+        .execute("UPDATE idem_keys SET attempt = attempt WHERE FALSE")
         .await
     {
-        Ok(_) => Ok(true),
+        Ok(_) if within == 0 => Ok(Follows::Nothing),
+        Ok(_) => Ok(Follows::Another),
         // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
-        Err(error) if number(&error) == Some(1792) => Ok(false),
+        Err(error) if number(&error) == Some(1792) => Ok(Follows::ReadOnly),
         Err(error) => Err(error),
     }
 }
