@@ -266,6 +266,10 @@ impl<DB: Backend> Ticket<DB> {
         } else {
             scope
         };
+        if !scope.is_storable() {
+            self.emit(Signal::Refused);
+            return self.refuse(&Problem::new(Code::ScopeInvalid));
+        }
         let operation = (spec.key_space == KeySpace::Operation).then_some(spec.name);
         let id = RecordId::new(&scope, operation, &key);
         let options = FingerprintOptions {
@@ -319,6 +323,7 @@ impl<DB: Backend> Ticket<DB> {
             Ok(own) => own,
             Err(panic) => {
                 faults::let_through(panic);
+                ticket.emit(Signal::StoreFailure);
                 return ticket.refuse(&Problem::new(Code::StoreUnavailable));
             }
         };
@@ -403,7 +408,13 @@ impl<DB: Backend> Ticket<DB> {
         match landed {
             Landed::Completed(completed) => match self.replay(completed).await {
                 Ok(response) => (response, Signal::Replayed),
-                Err(problem) => (self.refuse(&problem), Signal::StoreFailure),
+                Err(problem) => {
+                    let signal = match problem.code() {
+                        Code::Overloaded => Signal::Overloaded,
+                        _ => Signal::StoreFailure,
+                    };
+                    (self.refuse(&problem), signal)
+                }
             },
             Landed::Unstored(response) => {
                 let response = response.shared(&self.idempotency.shared.settings.headers);
@@ -449,8 +460,13 @@ impl<DB: Backend> Ticket<DB> {
                 .into_response(completed.expires_at)
                 .map_err(|_| Problem::new(Code::StoreUnavailable));
         };
+        // It runs code of the application's, as a handler does; not refused while draining, as what is in flight is answered.
+        let in_flight = self.idempotency.shared.in_flight.clone();
+        let Ok(permit) = in_flight.try_acquire_owned() else {
+            return Err(Problem::new(Code::Overloaded));
+        };
         let limit = tokio::time::Instant::now() + settings.store_timeout;
-        let idempotency = self.idempotency.clone();
+        let (idempotency, time) = (self.idempotency.clone(), self.rules.timeout);
         let replay = Replay::new(status, completed.resources.clone());
         // What it would write is rolled back: a replay has no effect. Detached, as every begin.
         let read = async move {
@@ -461,11 +477,15 @@ impl<DB: Backend> Ticket<DB> {
                 reading.rollback().await?;
                 Ok(response)
             };
-            let read = idempotency.apart(&mut connection, read).await;
-            if read.is_err() {
+            let read = tokio::time::timeout(time, idempotency.apart(&mut connection, read)).await;
+            drop(permit);
+            if !matches!(read, Ok(Ok(_))) {
                 connection.close_on_drop();
             }
-            read.map_err(StoreError::Database)
+            match read {
+                Ok(read) => read.map_err(StoreError::Database),
+                Err(_) => Err(StoreError::TimedOut("an answer that is built again")),
+            }
         };
         let Ok(read) = self.detached(read).await else {
             return Err(Problem::new(Code::HandlerPanicked));

@@ -155,8 +155,20 @@ impl<DB: Backend> Attempt<DB> {
             owner = new_owner();
             runs += 1;
             if runs >= MAX_RUNS {
-                return self.released(Code::SerializationFailure);
+                return self.given_up(limit, &unacknowledged).await;
             }
+        }
+    }
+
+    /// No more runs. A commit that was not acknowledged may have happened, or be about to.
+    async fn given_up(&self, limit: Instant, unacknowledged: &Unacknowledged) -> Finished {
+        if unacknowledged.is_empty() {
+            return self.released(Code::SerializationFailure);
+        }
+        match self.look(limit, unacknowledged, true).await {
+            Ok(Some(finished)) => finished,
+            Ok(None) => self.refused(Code::StoreUnavailable, Signal::StoreFailure),
+            Err(error) => self.store_failure(&error),
         }
     }
 
@@ -190,6 +202,14 @@ impl<DB: Backend> Attempt<DB> {
             Ran::Answered(Fate::Commit, _) if tx.is_poisoned() => {
                 tracing::error!(target: "idem", operation = claim.operation, "a savepoint was cancelled; the transaction is rolled back");
                 self.undo(tx, claim, self.released(Code::TransactionAborted))
+                    .await
+            }
+            Ran::Answered(fate, response)
+                if (fate == Fate::Commit || self.rejects(fate, &response))
+                    && !options::resources_fit(tx.resources()) =>
+            {
+                tracing::error!(target: "idem", operation = claim.operation, "the references of an operation are too long to be stored");
+                self.undo(tx, claim, self.released(Code::ResponseNotStorable))
                     .await
             }
             Ran::Answered(Fate::Commit, response) => {

@@ -50,6 +50,14 @@ pub(crate) fn encode_resources(resources: &[(String, String)]) -> Option<String>
         .then(|| serde_json::to_string(resources).expect("lists of strings always serialize"))
 }
 
+/// How long resources may be as JSON, in bytes: a `BLOB` of MariaDB's.
+const MAX_RESOURCES: usize = 65_535;
+
+/// Whether every database can store them.
+pub(crate) fn resources_fit(resources: &[(String, String)]) -> bool {
+    encode_resources(resources).is_none_or(|json| json.len() <= MAX_RESOURCES)
+}
+
 pub(crate) fn decode_resources(stored: Option<&str>) -> serde_json::Result<Vec<(String, String)>> {
     stored.map_or_else(|| Ok(Vec::new()), serde_json::from_str)
 }

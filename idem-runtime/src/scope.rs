@@ -118,6 +118,14 @@ impl ScopeBuilder {
 pub struct ScopeKey(String);
 
 impl ScopeKey {
+    /// How long the text may be, in bytes.
+    pub(crate) const MAX: usize = 1024;
+
+    /// Whether every database can store it: PostgreSQL's text holds no NUL, which a path may (`%00`).
+    pub(crate) fn is_storable(&self) -> bool {
+        self.0.len() <= Self::MAX && !self.0.contains('\0')
+    }
+
     /// Writes `owner` down.
     #[must_use]
     pub fn of<T: Scope + ?Sized>(owner: &T) -> ScopeKey {

@@ -93,7 +93,7 @@ impl<DB: Backend, E> Steps<DB, E> {
     }
 
     /// Puts a reference on the key's record: `steps.resource("order", order.id)`. Operators see it, and `replay_with` is
-    /// given it. It is stored in clear text.
+    /// given it. It is stored in clear text, as JSON: all of a key's references together may be 65,535 bytes long.
     pub fn resource(&mut self, kind: impl Into<String>, id: impl fmt::Display) {
         let resource = (kind.into(), id.to_string());
         // A handler that runs again says the same again.

@@ -1,5 +1,7 @@
 //! `Tx<DB>`: a transaction that its holder can't end.
 
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+mod executor;
 mod refused;
 
 use std::fmt;
@@ -7,7 +9,6 @@ use std::ops::{AsyncFnOnce, Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::Database;
 use sqlx::pool::PoolConnection;
 use sqlx_core::transaction::TransactionManager;
 use tokio::sync::OwnedSemaphorePermit;
@@ -142,7 +143,9 @@ impl<DB: Backend> Tx<DB> {
     }
 
     /// Puts a reference on the key's record: `tx.resource("order", order.id)`. Operators see it, and
-    /// `replay_with` is given it. It is stored in clear text.
+    /// `replay_with` is given it. It is stored in clear text, as JSON: all of a key's references together
+    /// may be 65,535 bytes long; a longer list rolls the handler back, and is answered 500
+    /// `response-not-storable`.
     pub fn resource(&mut self, kind: impl Into<String>, id: impl fmt::Display) {
         self.resources.push((kind.into(), id.to_string()));
     }
@@ -166,11 +169,16 @@ impl<DB: Backend> Tx<DB> {
         DB::TransactionManager::begin(&mut self.connection, None).await?;
         self.savepoints += 1;
         let outcome = part(self).await;
-        match &outcome {
-            Ok(_) => DB::TransactionManager::commit(&mut self.connection).await?,
-            Err(_) => DB::TransactionManager::rollback(&mut self.connection).await?,
+        let ended = match &outcome {
+            Ok(_) => DB::TransactionManager::commit(&mut self.connection).await,
+            Err(_) => DB::TransactionManager::rollback(&mut self.connection).await,
+        };
+        match ended {
+            Ok(()) => self.savepoints -= 1,
+            Err(error) if outcome.is_ok() => return Err(error.into()),
+            // A deadlock takes the savepoint with it (MariaDB): what the part says is what happened.
+            Err(_) => {}
         }
-        self.savepoints -= 1;
         outcome
     }
 
@@ -280,12 +288,10 @@ impl<DB: Backend> Tx<DB> {
         let whole = async {
             DB::clear(&mut self.connection, &self.session).await?;
             // One at a time: what was begun inside and never ended is rolled back first.
-            loop {
+            while self.is_nested() {
                 DB::TransactionManager::rollback(&mut self.connection).await?;
-                if DB::TransactionManager::get_transaction_depth(&self.connection) == 0 {
-                    return Ok::<(), sqlx::Error>(());
-                }
             }
+            DB::roll_back(&mut self.connection).await
         };
         let rolled_back = timeout(ROLLBACK, whole).await;
         self.open = false;
@@ -306,13 +312,19 @@ impl<DB: Backend> Tx<DB> {
 impl<DB: Backend> Drop for Tx<DB> {
     fn drop(&mut self) {
         if self.open {
+            // The statement that a dropped future left running holds its locks until it ends.
+            if let Some(cancelled) = DB::cancel_dropped(&self.shared.pool, &self.session)
+                && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            {
+                runtime.spawn(timeout(ROLLBACK, cancelled));
+            }
             DB::release_session(&mut self.session);
             if DB::must_clear(&self.session) {
                 self.connection.close_on_drop();
                 return;
             }
-            if self.is_nested() {
-                // That would roll back the innermost alone.
+            if self.is_nested() || DB::CHANGES_SETTINGS {
+                // That would roll back the innermost alone, and restore nothing.
                 self.connection.close_on_drop();
             }
             DB::TransactionManager::start_rollback(&mut self.connection);
@@ -341,70 +353,3 @@ impl<DB: Backend> DerefMut for Tx<DB> {
         &mut self.connection
     }
 }
-
-/// `&mut *tx` is an executor, as in every sqlx example. One implementation a backend: a generic one makes
-/// users' own generic code overflow (E0275).
-#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
-macro_rules! executor {
-    ($db:ty) => {
-        const _: () = {
-            use futures_core::future::BoxFuture;
-            use futures_core::stream::BoxStream;
-            use sqlx::{Describe, Either, Execute, Executor, SqlStr};
-
-            type Row = <$db as Database>::Row;
-            type Done = <$db as Database>::QueryResult;
-
-            impl<'c> Executor<'c> for &'c mut Tx<$db> {
-                type Database = $db;
-
-                fn fetch_many<'e, 'q: 'e, E>(
-                    self,
-                    query: E,
-                ) -> BoxStream<'e, sqlx::Result<Either<Done, Row>>>
-                where
-                    'c: 'e,
-                    E: 'q + Execute<'q, $db>,
-                {
-                    (&mut **self).fetch_many(query)
-                }
-
-                fn fetch_optional<'e, 'q: 'e, E>(
-                    self,
-                    query: E,
-                ) -> BoxFuture<'e, sqlx::Result<Option<Row>>>
-                where
-                    'c: 'e,
-                    E: 'q + Execute<'q, $db>,
-                {
-                    (&mut **self).fetch_optional(query)
-                }
-
-                fn prepare_with<'e>(
-                    self,
-                    sql: SqlStr,
-                    parameters: &'e [<$db as Database>::TypeInfo],
-                ) -> BoxFuture<'e, sqlx::Result<<$db as Database>::Statement>>
-                where
-                    'c: 'e,
-                {
-                    (&mut **self).prepare_with(sql, parameters)
-                }
-
-                fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<$db>>>
-                where
-                    'c: 'e,
-                {
-                    (&mut **self).describe(sql)
-                }
-            }
-        };
-    };
-}
-
-#[cfg(feature = "mysql")]
-executor!(sqlx::MySql);
-#[cfg(feature = "postgres")]
-executor!(sqlx::Postgres);
-#[cfg(feature = "sqlite")]
-executor!(sqlx::Sqlite);

@@ -447,13 +447,16 @@ impl Messages {
 }
 
 /// Whether a client's message is a COMMIT, or a text of statements that ends with one. A new transaction may
-/// follow it (`AND CHAIN`).
+/// follow it (`AND CHAIN`), or on MySQL what restores the session.
 fn is_commit(backend: Backend, message: &[u8]) -> bool {
     let text = match (backend, message) {
         (Backend::Postgres | Backend::PostgresFewest, [b'Q', _, _, _, _, text @ ..]) => text,
         (Backend::MySql, [_, _, _, _, 3, text @ ..]) => text,
         _ => return false,
     };
+    if backend == Backend::MySql && text.starts_with(b"COMMIT; SET ") {
+        return true;
+    }
     let text = text.strip_suffix(b"\0").unwrap_or(text).trim_ascii();
     let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
     let text = text.strip_suffix(b" AND CHAIN").unwrap_or(text);

@@ -265,6 +265,8 @@ impl<DB: Backend> Attempt<DB> {
     ) -> Option<TransactionState> {
         match timeout(CLEAN_UP, tx.state(Some(claim))).await {
             Ok(Ok(TransactionState::Open)) => None,
+            // Nothing is left of it, and nothing followed: it is as if it were rolled back now.
+            Ok(Ok(TransactionState::RolledBack)) if DB::ENDS_BY_ITSELF => None,
             Ok(Ok(ended)) => Some(ended),
             // The connection is lost, or busy with a statement that can't be stopped: closing it rolls back.
             Ok(Err(_)) | Err(_) => {

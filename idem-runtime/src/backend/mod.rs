@@ -8,7 +8,9 @@
 use std::fmt::Debug;
 use std::future::Future;
 
+use futures_util::future::BoxFuture;
 use sqlx::{Connection, Database, Pool};
+use sqlx_core::transaction::TransactionManager;
 
 use crate::scope::{RecordId, ScopeKey};
 
@@ -250,6 +252,18 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         false
     }
 
+    /// Rolls back.
+    #[doc(hidden)]
+    fn roll_back(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send {
+        Self::TransactionManager::rollback(connection)
+    }
+
+    /// Whether a transaction changes settings of its session, which `commit` and `roll_back` restore.
+    #[doc(hidden)]
+    const CHANGES_SETTINGS: bool = false;
+
     /// Says that the transaction may be rolled back, before it is.
     #[doc(hidden)]
     fn release_session(_session: &mut Self::Session) {}
@@ -266,6 +280,15 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         pool: &Pool<Self>,
         session: &Self::Session,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// The same where the transaction itself was dropped. `None`: another statement could be met by it, or none can be left.
+    #[doc(hidden)]
+    fn cancel_dropped(
+        _pool: &Pool<Self>,
+        _session: &Self::Session,
+    ) -> Option<BoxFuture<'static, sqlx::Result<()>>> {
+        None
+    }
 
     /// Reads a record, outside any transaction.
     #[doc(hidden)]

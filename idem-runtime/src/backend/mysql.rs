@@ -4,11 +4,10 @@
 //! refuses at once when another transaction holds it; the answer is an update of the claimed row. A
 //! savepoint that is set with the begin tells at the end whether the transaction is still the same.
 
-use std::time::Instant;
-
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use sqlx::mysql::{MySqlConnection, MySqlRow};
-use sqlx::{AssertSqlSafe, Executor, MySql, Pool, Row, SqlSafeStr};
+use sqlx::{MySql, Pool, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::{
@@ -43,17 +42,8 @@ pub struct Server {
 #[derive(Debug)]
 pub struct Session {
     flavour: Flavour,
+    /// Which connection it is on, for the look at its end and for `KILL QUERY`; 0 where nobody asked.
     connection_id: u64,
-    /// The database's clock at the claim, and ours: their sum gives the expiry without another statement.
-    claimed: Option<(i64, Instant)>,
-}
-
-impl Session {
-    fn now(&self) -> i64 {
-        self.claimed.map_or(0, |(database, ours)| {
-            database.saturating_add(super::millis(ours.elapsed()))
-        })
-    }
 }
 
 /// Milliseconds since 1970, whatever the session's time zone.
@@ -67,9 +57,8 @@ macro_rules! columns {
     () => {
         concat!(
             "state, owner, attempt, fingerprint_version, fingerprint, fingerprint_options, status, \
-               headers, body, sealed, resources, expires_at, CAST(",
-            now!(),
-            " AS SIGNED) AS now_ms, CAST(CONNECTION_ID() AS UNSIGNED) AS connection_id, \
+               headers, body, sealed, resources, expires_at, \
+             CAST(CONNECTION_ID() AS UNSIGNED) AS connection_id, \
              CASE WHEN expires_at IS NULL OR expires_at > ",
             now!(),
             " THEN 0 WHEN retain_until > ",
@@ -88,6 +77,7 @@ mod migrations;
 mod operations;
 mod outbox;
 mod retention;
+mod transaction;
 
 const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys WHERE id = ?");
 
@@ -98,10 +88,14 @@ const LOOK_OWNED: &str = concat!(
     " FROM idem_keys WHERE id = ? AND scope = ?"
 );
 
-const COMPLETE: &str = "\
-    UPDATE idem_keys SET state = 1, status = ?, headers = ?, body = ?, sealed = ?, resources = ?, \
-       completed_at = ?, expires_at = ?, retain_until = ? \
-     WHERE id = ? AND owner = ? AND state = 0";
+/// An update answers no rows, but the one number that `LAST_INSERT_ID` is given: by the database's clock.
+const COMPLETE: &str = concat!(
+    "UPDATE idem_keys JOIN (SELECT ",
+    now!(),
+    " AS now) t SET state = 1, status = ?, headers = ?, body = ?, sealed = ?, resources = ?, \
+       completed_at = LAST_INSERT_ID(t.now), expires_at = t.now + ?, retain_until = t.now + ? \
+     WHERE id = ? AND owner = ? AND state = 0"
+);
 
 impl Backend for MySql {
     const SINGLE_WRITER: bool = false;
@@ -157,19 +151,10 @@ impl Backend for MySql {
         server: &Server,
         isolation: Option<Isolation>,
     ) -> sqlx::Result<Session> {
-        let statement = match isolation {
-            None => "START TRANSACTION; SAVEPOINT idem_claim".into_sql_str(),
-            Some(level) => AssertSqlSafe(format!(
-                "SET TRANSACTION ISOLATION LEVEL {}; START TRANSACTION; SAVEPOINT idem_claim",
-                level.as_sql()
-            ))
-            .into_sql_str(),
-        };
-        Manager::begin(connection, Some(statement)).await?;
+        transaction::begin(connection, isolation).await?;
         Ok(Session {
             flavour: server.flavour,
             connection_id: 0,
-            claimed: None,
         })
     }
 
@@ -183,7 +168,6 @@ impl Backend for MySql {
             Err(error) if lock_not_won(&error) => return Ok(Claimed::InFlight),
             claimed => claimed?,
         };
-        session.claimed = Some((row.try_get("now_ms")?, Instant::now()));
         session.connection_id = row.try_get("connection_id")?;
         let record = record(&row)?;
         if record.owner == claim.owner && record.state == State::Started {
@@ -201,12 +185,14 @@ impl Backend for MySql {
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
-        if !same_transaction(&mut *connection).await? {
-            // Whatever the handler wrote after that committed by itself.
-            return Ok(Completed::NotOpen(TransactionState::Ended));
+        match transaction::state(&mut *connection, session, Some(claim)).await? {
+            TransactionState::Open => {}
+            // What MySQL allows after a rollback of its own is untested.
+            _ if session.flavour == Flavour::MySql => {
+                return Ok(Completed::NotOpen(TransactionState::Ended));
+            }
+            state => return Ok(Completed::NotOpen(state)),
         }
-        let now = session.now();
-        let expires_at = answer.ttl_millis().map(|ttl| now.saturating_add(ttl));
         let content = answer.content.as_ref();
         let done = sqlx::query(COMPLETE)
             .bind(i32::from(answer.status))
@@ -214,20 +200,20 @@ impl Backend for MySql {
             .bind(content.map(|content| content.body))
             .bind(content.is_some_and(|content| content.sealed))
             .bind(answer.resources.map(str::as_bytes))
-            .bind(now)
-            .bind(expires_at)
-            .bind(
-                answer
-                    .retention_millis()
-                    .map(|keep| now.saturating_add(keep)),
-            )
+            .bind(answer.ttl_millis())
+            .bind(answer.retention_millis())
             .bind(claim.id.as_bytes().as_slice())
             .bind(claim.owner.as_slice())
             .execute(connection)
             .await?;
         Ok(match done.rows_affected() {
             0 => Completed::Lost,
-            _ => Completed::Stored(Stored { expires_at }),
+            _ => {
+                let now = i64::try_from(done.last_insert_id()).unwrap_or(i64::MAX);
+                Completed::Stored(Stored {
+                    expires_at: answer.ttl_millis().map(|ttl| now.saturating_add(ttl)),
+                })
+            }
         })
     }
 
@@ -236,36 +222,37 @@ impl Backend for MySql {
         session: &mut Session,
         claim: Option<&Claim<'_>>,
     ) -> sqlx::Result<TransactionState> {
-        if same_transaction(&mut *connection).await? {
-            return Ok(TransactionState::Open);
-        }
-        // Another connection in our place: what the handler wrote through it committed by itself.
-        let this: u64 = sqlx::query_scalar("SELECT CONNECTION_ID()")
-            .fetch_one(&mut *connection)
-            .await?;
-        if session.connection_id != 0 && this != session.connection_id {
-            return Ok(TransactionState::Ended);
-        }
-        // A commit made the claim durable; a deadlock, which rolls everything back, did not.
-        let Some(claim) = claim else {
-            return Ok(TransactionState::Ended);
-        };
-        Ok(match Self::look(connection, claim.id).await? {
-            Some(record) if record.owner == claim.owner => TransactionState::Ended,
-            _ => TransactionState::RolledBack,
-        })
+        transaction::state(connection, session, claim).await
     }
 
     async fn commit(connection: &mut MySqlConnection, _: &mut Session) -> sqlx::Result<()> {
-        Manager::commit(connection).await
+        transaction::commit(connection).await
+    }
+
+    async fn roll_back(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+        transaction::roll_back(connection).await
+    }
+
+    const CHANGES_SETTINGS: bool = true;
+
+    async fn identify(connection: &mut MySqlConnection, session: &mut Session) -> sqlx::Result<()> {
+        session.connection_id = transaction::connection_id(connection).await?;
+        Ok(())
     }
 
     async fn cancel(pool: &Pool<Self>, session: &Session) -> sqlx::Result<()> {
-        if session.connection_id != 0 {
-            let kill = format!("KILL QUERY {}", session.connection_id);
-            pool.execute(AssertSqlSafe(kill)).await?;
-        }
-        Ok(())
+        transaction::cancel(pool, session.connection_id).await
+    }
+
+    /// The connection is closed then, and the server gives its number to no other.
+    fn cancel_dropped(
+        pool: &Pool<Self>,
+        session: &Session,
+    ) -> Option<BoxFuture<'static, sqlx::Result<()>>> {
+        let (pool, connection_id) = (pool.clone(), session.connection_id);
+        Some(Box::pin(async move {
+            transaction::cancel(&pool, connection_id).await
+        }))
     }
 
     async fn look(connection: &mut MySqlConnection, id: &RecordId) -> sqlx::Result<Option<Record>> {
@@ -326,17 +313,6 @@ impl Backend for MySql {
 async fn begin_read_committed(connection: &mut MySqlConnection) -> sqlx::Result<()> {
     let statement = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
     Manager::begin(connection, Some(statement.into_sql_str())).await
-}
-
-/// Whether the savepoint of the begin is still there; it goes with its transaction, however that
-/// ends. Asked once: the answer takes the savepoint away.
-async fn same_transaction(connection: &mut MySqlConnection) -> sqlx::Result<bool> {
-    match connection.execute("RELEASE SAVEPOINT idem_claim").await {
-        Ok(_) => Ok(true),
-        // ER_SP_DOES_NOT_EXIST
-        Err(error) if number(&error) == Some(1305) => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 type Query<'q> = sqlx::query::Query<'q, MySql, sqlx::mysql::MySqlArguments>;

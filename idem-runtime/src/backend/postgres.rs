@@ -5,6 +5,7 @@
 //! once. The look's snapshot is older than the lock, so that a late attempt may win the lock of a key
 //! that is already completed; its insert then finds the record and the attempt is rolled back.
 
+use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Arguments, AssertSqlSafe, Connection, Pool, Postgres, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
@@ -53,6 +54,17 @@ struct Mark {
     text: String,
     /// The advisory lock that the transaction holds.
     lock: (i32, i32),
+}
+
+impl Mark {
+    /// Cancels what the holders of its lock run.
+    fn cancel_holders(&self) -> String {
+        let (first, second) = self.lock;
+        format!(
+            "{CANCEL_HOLDERS} AND classid::bigint = {first}::bigint & 4294967295 \
+               AND objid::bigint = {second}::bigint & 4294967295"
+        )
+    }
 }
 
 /// What is known of the server.
@@ -412,12 +424,7 @@ impl Backend for Postgres {
     async fn cancel(pool: &Pool<Self>, session: &Session) -> sqlx::Result<()> {
         // One message, whatever is between here and the server.
         let text = match &session.mark {
-            Some(Mark { lock, .. }) => format!(
-                "{CANCEL_HOLDERS} AND classid::bigint = {first}::bigint & 4294967295 \
-                   AND objid::bigint = {second}::bigint & 4294967295",
-                first = lock.0,
-                second = lock.1,
-            ),
+            Some(mark) => mark.cancel_holders(),
             None if session.process != 0 => {
                 format!("SELECT pg_cancel_backend({})", session.process)
             }
@@ -425,6 +432,19 @@ impl Backend for Postgres {
         };
         let statement = sqlx::raw_sql(AssertSqlSafe(text));
         statement.execute(pool).await.map(drop)
+    }
+
+    /// The mark's lock is held by nobody else, and by this transaction until it ends.
+    fn cancel_dropped(
+        pool: &Pool<Self>,
+        session: &Session,
+    ) -> Option<BoxFuture<'static, sqlx::Result<()>>> {
+        let text = session.mark.as_ref()?.cancel_holders();
+        let pool = pool.clone();
+        Some(Box::pin(async move {
+            let statement = sqlx::raw_sql(AssertSqlSafe(text));
+            statement.execute(&pool).await.map(drop)
+        }))
     }
 
     async fn look(connection: &mut PgConnection, id: &RecordId) -> sqlx::Result<Option<Record>> {

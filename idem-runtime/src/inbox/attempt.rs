@@ -181,12 +181,11 @@ impl<DB: Backend, T> Attempt<DB, T> {
             matches!(ran, Ran::TimedOut),
             matches!(ran, Ran::TookConnection),
         );
-        let again = matches!(ran, Ran::Body(Body::Again));
         let finish = if commit {
             in_task(commits(tx)).await
         } else {
             let idempotency = self.idempotency.clone();
-            in_task(undo(idempotency, tx, self.entry.clone(), cancel, again)).await
+            in_task(undo(idempotency, tx, self.entry.clone(), cancel)).await
         };
         let lost = match finish {
             _ if took => Some(InboxError::EffectOutsideTransaction),

@@ -12,6 +12,8 @@ pub enum Code {
     KeyMissing,
     /// An `Idempotency-Key` that is not one valid key.
     KeyInvalid,
+    /// An owner of the key that can't be stored: too long, or with a NUL in it.
+    ScopeInvalid,
     /// A body over `max_body`.
     RequestTooLarge,
     /// A body that broke off, or that the connection's protocol refused.
@@ -59,9 +61,10 @@ struct Row {
 
 impl Code {
     /// Every code, for documentation and tests.
-    pub const ALL: [Code; 19] = [
+    pub const ALL: [Code; 20] = [
         Code::KeyMissing,
         Code::KeyInvalid,
+        Code::ScopeInvalid,
         Code::RequestTooLarge,
         Code::BodyUnreadable,
         Code::KeyReused,
@@ -143,6 +146,14 @@ impl Code {
                 retryable: false,
                 detail: "Send one Idempotency-Key header field with 1 to 255 printable ASCII \
                          characters, in quotation marks (RFC 9651).",
+            },
+            Code::ScopeInvalid => Row {
+                code: "idempotency-scope-invalid",
+                status: StatusCode::BAD_REQUEST,
+                title: "The owner of the Idempotency-Key is not valid",
+                retryable: false,
+                detail: "What this request says of whose Idempotency-Key it sends is too long, or \
+                         holds a NUL character, and the request was not processed.",
             },
             Code::RequestTooLarge => Row {
                 code: "request-too-large",

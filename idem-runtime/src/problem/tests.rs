@@ -119,6 +119,7 @@ fn codes_and_statuses_are_those_of_the_contract() {
         [
             (400, "idempotency-key-missing", false),
             (400, "idempotency-key-invalid", false),
+            (400, "idempotency-scope-invalid", false),
             (413, "request-too-large", false),
             (400, "request-body-unreadable", true),
             (422, "idempotency-key-reused", false),

@@ -455,12 +455,15 @@ pub(crate) async fn not_committed<DB: Backend>(tx: Tx<DB>, failure: EndFailure) 
 }
 
 /// Rolls a step's transaction back, and says what its body did to it, if it did: that is why the step's last statement found
-/// no row, or failed.
+/// no row, or failed. Where that statement checks nothing by itself, the body's end was looked at before it.
 pub(crate) async fn ended<DB: Backend>(
     mut tx: Tx<DB>,
     fault: Option<&Interrupt>,
 ) -> Option<Interrupt> {
-    let state = timeout(CLEAN_UP, tx.state(None)).await;
+    let state = match tx.mark() {
+        Some(_) => timeout(CLEAN_UP, tx.state(None)).await,
+        None => Ok(Ok(TransactionState::Open)),
+    };
     // Nobody knows what else on this connection would fail.
     if matches!(fault, Some(Interrupt::Store(_))) || !matches!(state, Ok(Ok(_))) {
         tx.doubt();

@@ -101,7 +101,6 @@ pub(super) async fn undo<DB: Backend>(
     mut tx: Tx<DB>,
     entry: Entry,
     cancel: bool,
-    again: bool,
 ) -> Result<Finish, InboxError> {
     if cancel {
         // The statement that the dropped body left running holds its locks until it ends.
@@ -117,10 +116,10 @@ pub(super) async fn undo<DB: Backend>(
         }
     };
     tx.roll_back().await;
-    if state != TransactionState::Ended || again && DB::ENDS_BY_ITSELF {
+    if state != TransactionState::Ended {
         return Ok(Finish::RolledBack);
     }
-    // A commit of the body's own made the row durable; a deadlock, which rolls everything back, did not.
+    // A commit of the body's own made the row durable; a deadlock, which rolled everything back before other statements, did not.
     if DB::ENDS_BY_ITSELF {
         let limit = Instant::now() + COMMIT;
         let mut alone = idempotency.reading(limit).await?;

@@ -8,6 +8,7 @@ use super::{Attempt, Ended};
 use crate::atomic::COMMIT;
 use crate::backend::{self, Answer, Backend, EndFailure, Fault, Stored};
 use crate::faults;
+use crate::options;
 use crate::parcel::Parcel;
 use crate::problem::Code;
 use crate::response::CapturedResponse;
@@ -20,6 +21,10 @@ impl<DB: Backend> Attempt<DB> {
         core: &mut Core<DB>,
         response: CapturedResponse,
     ) -> Result<Ended, Interrupt> {
+        if !options::resources_fit(&core.journal.resources) {
+            let reason = "the references of the operation are too long to be stored".to_owned();
+            return Err(Interrupt::Fault(Code::StepNotStorable, reason));
+        }
         core.deferred = false;
         let settings = &self.idempotency.shared.settings;
         let resources = &core.journal.resources;

@@ -1,0 +1,140 @@
+//! The transaction that a handler has.
+//!
+//! InnoDB answers a deadlock by rolling the whole transaction back, and whatever the handler sends after that would commit by
+//! itself. So the session does not commit by itself while a handler has it, and begins read-only transactions but for the
+//! framework's own: what follows a deadlock is rolled back with the rest, and what follows a statement that ends the
+//! transaction is refused. Which of both it was can be told by that, too.
+
+use sqlx::mysql::MySqlConnection;
+use sqlx::{AssertSqlSafe, Executor, Pool, SqlSafeStr};
+use sqlx_core::transaction::TransactionManager;
+
+use super::super::{Backend, Claim, Isolation, TransactionState};
+use super::{Flavour, Manager, MySql, Session, number};
+
+macro_rules! begin {
+    ($between:expr) => {
+        concat!(
+            "SET SESSION TRANSACTION READ ONLY; SET @idem_autocommit = @@autocommit, autocommit = 0; ",
+            $between,
+            "START TRANSACTION READ WRITE; SAVEPOINT idem_claim"
+        )
+    };
+}
+
+macro_rules! end {
+    ($end:literal) => {
+        concat!(
+            $end,
+            "; SET SESSION TRANSACTION READ WRITE; SET autocommit = @idem_autocommit"
+        )
+    };
+}
+
+pub(super) async fn begin(
+    connection: &mut MySqlConnection,
+    isolation: Option<Isolation>,
+) -> sqlx::Result<()> {
+    let statement = match isolation {
+        None => begin!("").into_sql_str(),
+        Some(level) => AssertSqlSafe(format!(
+            begin!("SET TRANSACTION ISOLATION LEVEL {}; "),
+            level.as_sql()
+        ))
+        .into_sql_str(),
+    };
+    Manager::begin(connection, Some(statement)).await
+}
+
+pub(super) async fn commit(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+    end(connection, end!("COMMIT")).await
+}
+
+pub(super) async fn roll_back(connection: &mut MySqlConnection) -> sqlx::Result<()> {
+    end(connection, end!("ROLLBACK")).await
+}
+
+/// Ends the transaction and restores the session, in one message. After an error the session is in no known state.
+async fn end(connection: &mut MySqlConnection, statement: &'static str) -> sqlx::Result<()> {
+    connection.execute(statement).await?;
+    // sqlx still counts a transaction. Its rollback has nothing to do, and rides with the pool's ping.
+    Manager::start_rollback(connection);
+    Ok(())
+}
+
+pub(super) async fn connection_id(connection: &mut MySqlConnection) -> sqlx::Result<u64> {
+    sqlx::query_scalar("SELECT CAST(CONNECTION_ID() AS UNSIGNED)")
+        .fetch_one(connection)
+        .await
+}
+
+/// Stops the statement that runs on a connection, from another.
+pub(super) async fn cancel(pool: &Pool<MySql>, connection_id: u64) -> sqlx::Result<()> {
+    if connection_id != 0 {
+        let kill = format!("KILL QUERY {connection_id}");
+        pool.execute(AssertSqlSafe(kill)).await?;
+    }
+    Ok(())
+}
+
+/// What became of the session's transaction. Asked once: the answer takes its savepoint away.
+pub(super) async fn state(
+    connection: &mut MySqlConnection,
+    session: &Session,
+    claim: Option<&Claim<'_>>,
+) -> sqlx::Result<TransactionState> {
+    match connection.execute("RELEASE SAVEPOINT idem_claim").await {
+        Ok(_) => return Ok(TransactionState::Open),
+        // ER_SP_DOES_NOT_EXIST: it goes with its transaction, however that ends.
+        Err(error) if number(&error) == Some(1305) => {}
+        Err(error) => return Err(error),
+    }
+    // Another connection in our place: what the handler wrote through it committed by itself.
+    if session.connection_id != 0 && connection_id(&mut *connection).await? != session.connection_id
+    {
+        return Ok(TransactionState::Ended);
+    }
+    if session.flavour == Flavour::MariaDb {
+        match follows(&mut *connection).await? {
+            Follows::Nothing if session.connection_id != 0 => {
+                return Ok(TransactionState::RolledBack);
+            }
+            Follows::Nothing | Follows::Another => {}
+            Follows::ReadOnly => return Ok(TransactionState::Ended),
+        }
+    }
+    // A commit made the claim durable; a deadlock, which rolls everything back, did not.
+    let Some(claim) = claim else {
+        return Ok(TransactionState::Ended);
+    };
+    Ok(match MySql::look(connection, claim.id).await? {
+        Some(record) if record.owner == claim.owner => TransactionState::Ended,
+        _ => TransactionState::RolledBack,
+    })
+}
+
+/// What follows a transaction that is gone.
+enum Follows {
+    /// The server rolled it back by itself, and no statement came after it.
+    Nothing,
+    /// A statement ended it: from then on the session's setting counts.
+    ReadOnly,
+    /// One that may write, and that nobody committed: begun by a statement after the server's rollback, or by `AND CHAIN`.
+    Another,
+}
+
+async fn follows(connection: &mut MySqlConnection) -> sqlx::Result<Follows> {
+    let within: i64 = sqlx::query_scalar("SELECT CAST(@@in_transaction AS SIGNED)")
+        .fetch_one(&mut *connection)
+        .await?;
+    match connection
+        .execute("UPDATE idem_keys SET attempt = attempt WHERE FALSE")
+        .await
+    {
+        Ok(_) if within == 0 => Ok(Follows::Nothing),
+        Ok(_) => Ok(Follows::Another),
+        // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+        Err(error) if number(&error) == Some(1792) => Ok(Follows::ReadOnly),
+        Err(error) => Err(error),
+    }
+}
