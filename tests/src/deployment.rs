@@ -31,24 +31,46 @@ pub fn url(backend: Backend, url: &str) -> String {
         Backend::Postgres | Backend::PostgresFewest => POOLER,
         Backend::MySql => NODES,
     };
-    let Ok(addresses) = std::env::var(variable) else {
+    let addresses = addresses(variable);
+    if addresses.is_empty() {
         return url.to_owned();
-    };
+    }
     // A server of a test's own, and a bad network, are neither behind a pooler nor in a cluster.
     let place = |url: &Url| (url.host_str().map(str::to_owned), url.port());
     if Url::parse(url).is_ok_and(|url| place(&url) != place(&backend.server_url())) {
         return url.to_owned();
     }
-    let addresses: Vec<SocketAddr> = addresses
-        .split(',')
-        .map(|address| {
-            address
-                .parse()
-                .unwrap_or_else(|_| panic!("{variable} names no address: {address}"))
-        })
-        .collect();
     let next = GIVEN.fetch_add(1, Ordering::Relaxed);
     at(url, addresses[next % addresses.len()])
+}
+
+/// The nodes of the cluster that this database is on; none for a server of its own.
+///
+/// # Panics
+///
+/// When the environment names what is no address.
+pub(crate) fn nodes(backend: Backend, url: &Url) -> Vec<SocketAddr> {
+    if backend != Backend::MySql {
+        return Vec::new();
+    }
+    let nodes = addresses(NODES);
+    let is_node = |address: &SocketAddr| url.port() == Some(address.port());
+    if nodes.iter().any(is_node) {
+        nodes
+    } else {
+        Vec::new()
+    }
+}
+
+fn addresses(variable: &str) -> Vec<SocketAddr> {
+    let Ok(addresses) = std::env::var(variable) else {
+        return Vec::new();
+    };
+    let parse = |address: &str| {
+        let parsed = address.parse();
+        parsed.unwrap_or_else(|_| panic!("{variable} names no address: {address}"))
+    };
+    addresses.split(',').map(parse).collect()
 }
 
 /// A database's URL with another address in place of its server's.

@@ -9,6 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, PgConnection, S
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::deployment;
 use crate::wait::{PATIENCE, until};
 
 /// The databases that the library runs on, and how it talks to them where it has two ways.
@@ -103,6 +104,13 @@ impl TestDatabase {
             .unwrap_or_else(|error| panic!("could not create a {backend:?} database: {error}"));
         let mut url = admin.clone();
         url.set_path(&name);
+        for node in deployment::nodes(backend, &url) {
+            let there = deployment::at(url.as_str(), node);
+            until("a node has the database", PATIENCE, async || {
+                MySqlConnection::connect(&there).await.is_ok()
+            })
+            .await;
+        }
         TestDatabase {
             backend,
             url,
@@ -219,6 +227,12 @@ impl TestDatabase {
             }
             Backend::MySql => {
                 let mut connection = connect::<MySqlConnection>(&self.url).await;
+                if !deployment::nodes(self.backend, &self.url).is_empty() {
+                    // What a probe has committed on another.
+                    let wait = "SET SESSION wsrep_sync_wait = 7";
+                    let set = connection.execute(wait).await;
+                    set.expect("a node knows the setting");
+                }
                 sqlx::query_scalar(sql).fetch_one(&mut connection).await
             }
         };

@@ -64,6 +64,8 @@ impl Business for MySql {
 
     async fn read(url: &str, account: &str) -> sqlx::Result<Vec<Row>> {
         let mut connection = MySqlConnection::connect(url).await?;
+        // Of a cluster's node, what the others have committed; elsewhere it does nothing, or is not known.
+        let _ = connection.execute("SET SESSION wsrep_sync_wait = 7").await;
         let rows = sqlx::query_as(
             "SELECT id, key_digest, path, query, body FROM effects WHERE account = ? ORDER BY id",
         )
