@@ -55,6 +55,17 @@ macro_rules! now {
     };
 }
 
+/// The rows of a table whose ids, in hexadecimal, are in a list that is bound, as `r`.
+macro_rules! chosen {
+    ($table:literal) => {
+        concat!(
+            "JSON_TABLE(?, '$[*]' COLUMNS (id CHAR(64) PATH '$')) AS chosen STRAIGHT_JOIN ",
+            $table,
+            " AS r FORCE INDEX (PRIMARY) ON r.id = UNHEX(chosen.id)"
+        )
+    };
+}
+
 macro_rules! columns {
     () => {
         concat!(

@@ -289,20 +289,16 @@ async fn sweep(connection: &mut MySqlConnection, keep: Duration, batch: u32) -> 
     on_positions(connection, SWEEP, old).await
 }
 
-/// Executes a statement that ends with a list of positions.
+/// Executes a statement with chosen positions.
 async fn on_positions(
     connection: &mut MySqlConnection,
     statement: &'static str,
     positions: impl IntoIterator<Item = i64>,
 ) -> sqlx::Result<u64> {
-    let mut query = QueryBuilder::<MySql>::new(statement);
-    let mut list = query.separated(", ");
-    for position in positions {
-        list.push_bind(position);
-    }
-    query.push(")");
-    let done = query.build().persistent(false).execute(connection).await?;
-    Ok(done.rows_affected())
+    let positions: Vec<String> = positions.into_iter().map(|one| one.to_string()).collect();
+    let positions = format!("[{}]", positions.join(","));
+    let done = sqlx::query(statement).bind(positions);
+    Ok(done.execute(connection).await?.rows_affected())
 }
 
 async fn handle(
