@@ -15,6 +15,7 @@ use super::{
     Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Isolation, Record, Standing, State,
     Stored, TransactionState,
 };
+use crate::backend::plain::plain;
 use crate::scope::{RecordId, ScopeKey};
 
 pub(super) use errors::fault;
@@ -288,6 +289,11 @@ impl Backend for MySql {
     ) -> sqlx::Result<ErasedBatch> {
         retention::erase_scope(connection, scope, after, batch).await
     }
+}
+
+/// As [`plain`] has it; text is bytes here, whatever a connection's character set.
+fn plain_bytes(text: &str) -> Vec<u8> {
+    plain(text).into_owned().into_bytes()
 }
 
 /// READ COMMITTED locks the rows that it finds and no gap, which a new key's claim may want; and a row

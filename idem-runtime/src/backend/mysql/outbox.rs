@@ -12,7 +12,7 @@ use super::super::outbox::{
     Ask, Batch, FailedAttempt, Handling, MessageCounts, MessageFilter, MessageRow, OutboxStore,
     Outcome, Paused, Staged, rows,
 };
-use super::{Query, begin_read_committed, text};
+use super::{Query, begin_read_committed, plain_bytes, text};
 use crate::outbox::{Lanes, MessageId, audited};
 
 mod statements;
@@ -215,9 +215,9 @@ impl OutboxStore for MySql {
         };
         let record = audited(id);
         let note = sqlx::query(super::operations::NOTE)
-            .bind(audit.actor.as_bytes())
+            .bind(plain_bytes(audit.actor))
             .bind(audit.action.as_bytes())
-            .bind(audit.reason.as_bytes())
+            .bind(plain_bytes(audit.reason))
             .bind(audit.detail.map(str::as_bytes))
             .bind(record.as_bytes().as_slice());
         begin_read_committed(connection).await?;
@@ -268,7 +268,7 @@ async fn fail(connection: &mut MySqlConnection, failed: &[FailedAttempt]) -> sql
         sqlx::query(FAIL)
             .bind(state)
             .bind(failed.delay.map_or(0, millis))
-            .bind(failed.reason.as_bytes())
+            .bind(plain_bytes(&failed.reason))
             .bind(failed.position)
             .bind(failed.attempts)
             .execute(&mut *connection)
