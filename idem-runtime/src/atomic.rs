@@ -348,7 +348,4 @@ pub(crate) fn new_owner() -> [u8; 16] {
     fastrand::u128(..).to_be_bytes()
 }
 
-/// Between half of a pause and the whole of it.
-pub(crate) fn jitter(pause: Duration) -> Duration {
-    pause.mul_f64(0.5 + fastrand::f64() / 2.0)
-}
+pub(crate) use crate::backoff::jitter;

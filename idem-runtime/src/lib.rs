@@ -170,6 +170,7 @@ mod accept;
 mod alone;
 mod atomic;
 mod backend;
+mod backoff;
 mod beginning;
 mod bounds;
 mod call;

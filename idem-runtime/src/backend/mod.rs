@@ -20,6 +20,7 @@ pub(crate) mod inbox;
 mod mysql;
 pub(crate) mod operations;
 pub(crate) mod outbox;
+mod plain;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]

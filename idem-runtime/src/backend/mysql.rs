@@ -14,6 +14,7 @@ use super::{
     Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Isolation, Record, Standing, State,
     Stored, TransactionState,
 };
+use crate::backend::plain::plain;
 use crate::scope::{RecordId, ScopeKey};
 
 pub(super) use errors::{denied, fault};
@@ -50,6 +51,17 @@ pub struct Session {
 macro_rules! now {
     () => {
         "(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000)"
+    };
+}
+
+/// The rows of a table whose ids, in hexadecimal, are in a list that is bound, as `r`.
+macro_rules! chosen {
+    ($table:literal) => {
+        concat!(
+            "JSON_TABLE(?, '$[*]' COLUMNS (id CHAR(64) PATH '$')) AS chosen STRAIGHT_JOIN ",
+            $table,
+            " AS r FORCE INDEX (PRIMARY) ON r.id = UNHEX(chosen.id)"
+        )
     };
 }
 
@@ -305,6 +317,11 @@ impl Backend for MySql {
     ) -> sqlx::Result<ErasedBatch> {
         retention::erase_scope(connection, scope, after, batch).await
     }
+}
+
+/// As [`plain`] has it; text is bytes here, whatever a connection's character set.
+fn plain_bytes(text: &str) -> Vec<u8> {
+    plain(text).into_owned().into_bytes()
 }
 
 /// READ COMMITTED locks the rows that it finds and no gap, which a new key's claim may want; and a row

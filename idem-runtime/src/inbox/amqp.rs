@@ -1,22 +1,25 @@
 //! Messages from an AMQP 0-9-1 queue: RabbitMQ.
 
 mod delivery;
+mod outlet;
 mod properties;
 
-use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use lapin::options::{
-    BasicConsumeOptions, BasicQosOptions, ConfirmSelectOptions, QueueDeclareOptions,
-};
+use lapin::options::{BasicConsumeOptions, BasicQosOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
+use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties};
 
 pub use self::delivery::AmqpDelivery;
+use self::outlet::Outlet;
 use super::source::{Horizon, Redelivery, Source, SourceError};
+
+/// A peer that is gone is noticed after twice as long.
+const HEARTBEAT_SECONDS: u16 = 10;
 
 /// A queue's messages.
 ///
@@ -25,12 +28,17 @@ use super::source::{Horizon, Redelivery, Source, SourceError};
 ///   `consumer_timeout` (30 minutes unless configured), and delivers the message again. So the consumers' `timeout` must be shorter,
 ///   which is checked at the start; a message that waits for the database is given back in time.
 /// * A message that failed waits for its next delivery in a queue of its own (`<queue>.idem-wait.<seconds>s`, made when it is
-///   needed), whose messages expire into the queue again. It carries the number of its deliveries as `idem-deliveries`.
+///   needed), whose messages expire into the queue again, after 48 days at the latest. It carries the number of its deliveries as
+///   `idem-deliveries`.
 /// * A dead letter is published to the queue that is named for them, with the headers `idem-reason`, `idem-exchange`,
 ///   `idem-routing-key` and `idem-deliveries`; the message is acknowledged when the broker has confirmed it.
 /// * How late a message may be delivered again, AMQP does not tell: say it as [`redelivered_within`](Self::redelivered_within), from
 ///   the queue's `x-message-ttl` or from how long your consumers may be down.
 /// * AMQP gives a message no id: with `id = "broker"` none is found.
+///
+/// * Messages are published over a connection of their own: RabbitMQ holds up one that publishes when it is short of memory or
+///   disk, and acknowledgements must not wait for that. What can't be published goes back to the queue some seconds later, and its
+///   delivery is not counted unless the queue does so.
 ///
 /// A connection that is lost is made again.
 pub struct Amqp {
@@ -41,6 +49,7 @@ pub struct Amqp {
     redelivered_within: Option<Duration>,
     prefetch: u16,
     link: Option<Link>,
+    outlet: Arc<Outlet>,
 }
 
 /// One connection.
@@ -48,16 +57,6 @@ struct Link {
     /// Closed when it is dropped.
     _connection: Connection,
     consumer: lapin::Consumer,
-    outlet: Arc<Outlet>,
-}
-
-/// Where messages are published that wait, or are dead. A channel of its own: what is refused here does not end the other.
-struct Outlet {
-    channel: Channel,
-    queue: String,
-    dead_letters: String,
-    /// The queues that are known to be there.
-    waits: Mutex<HashSet<String>>,
 }
 
 impl Amqp {
@@ -69,10 +68,13 @@ impl Amqp {
         queue: impl Into<String>,
         dead_letters: impl Into<String>,
     ) -> Self {
+        let (uri, queue, dead_letters) = (uri.into(), queue.into(), dead_letters.into());
+        let outlet = Outlet::new(uri.clone(), queue.clone(), dead_letters.clone());
         Self {
-            uri: uri.into(),
-            queue: queue.into(),
-            dead_letters: dead_letters.into(),
+            uri,
+            queue,
+            dead_letters,
+            outlet: Arc::new(outlet),
             consumer_timeout: Duration::from_secs(30 * 60),
             redelivered_within: None,
             prefetch: 0,
@@ -95,10 +97,7 @@ impl Amqp {
     }
 
     async fn connect(&self) -> Result<Connection, SourceError> {
-        let properties = ConnectionProperties::default()
-            .with_connection_name(format!("idem inbox of {}", self.queue).into());
-        let connection = Connection::connect(&self.uri, properties).await;
-        connection.map_err(SourceError::unavailable)
+        connect(&self.uri, format!("idem inbox of {}", self.queue)).await
     }
 
     async fn open(&self) -> Result<Link, SourceError> {
@@ -113,18 +112,20 @@ impl Amqp {
             FieldTable::default(),
         );
         let consumer = consumer.await.map_err(SourceError::unavailable)?;
-        let outlet = Outlet {
-            channel: confirming(&connection).await?,
-            queue: self.queue.clone(),
-            dead_letters: self.dead_letters.clone(),
-            waits: Mutex::default(),
-        };
         Ok(Link {
             _connection: connection,
             consumer,
-            outlet: Arc::new(outlet),
         })
     }
+}
+
+async fn connect(uri: &str, name: String) -> Result<Connection, SourceError> {
+    let uri: AMQPUri = uri.parse().map_err(SourceError::Misconfigured)?;
+    let mut uri = uri;
+    uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
+    let properties = ConnectionProperties::default().with_connection_name(name.into());
+    let connection = Connection::connect_uri(uri, properties).await;
+    connection.map_err(SourceError::unavailable)
 }
 
 async fn channel(connection: &Connection) -> Result<Channel, SourceError> {
@@ -132,13 +133,6 @@ async fn channel(connection: &Connection) -> Result<Channel, SourceError> {
         .create_channel()
         .await
         .map_err(SourceError::unavailable)
-}
-
-async fn confirming(connection: &Connection) -> Result<Channel, SourceError> {
-    let channel = channel(connection).await?;
-    let confirms = channel.confirm_select(ConfirmSelectOptions::default());
-    confirms.await.map_err(SourceError::unavailable)?;
-    Ok(channel)
 }
 
 /// Whether a queue is there. A look for one that is not closes its channel.
@@ -205,7 +199,7 @@ impl Source for Amqp {
         loop {
             match next {
                 Some(Ok(delivery)) => {
-                    deliveries.push(AmqpDelivery::new(delivery, link.outlet.clone()));
+                    deliveries.push(AmqpDelivery::new(delivery, self.outlet.clone()));
                 }
                 ended => {
                     self.link = None;

@@ -12,8 +12,8 @@ use super::ConsumerSpec;
 use super::consumer::{Outcome, Run};
 use super::message::Incoming;
 use super::source::{Delivery, Redelivery, Source, SourceError};
-use crate::atomic::jitter;
 use crate::backend::Backend;
+use crate::backoff::{Backoff, doubled, jitter};
 use crate::faults;
 use crate::idempotency::Idempotency;
 
@@ -80,7 +80,7 @@ where
     T: Source,
 {
     let mut running = JoinSet::new();
-    let mut pause = OUTAGE.0;
+    let mut pauses = Backoff::new(OUTAGE);
     while !stop.is_cancelled() {
         while running.try_join_next().is_some() {}
         let free = worker.concurrency - running.len();
@@ -91,16 +91,15 @@ where
         match stop.run_until_cancelled(source.receive(free)).await {
             None => break,
             Some(Ok(deliveries)) => {
-                pause = OUTAGE.0;
+                pauses.reset();
                 for delivery in deliveries {
                     running.spawn(deliver(delivery, worker.clone(), stop.clone()));
                 }
             }
             Some(Err(error)) => {
                 tracing::warn!(target: "idem", source = worker.source, %error, "no message can be received; it is tried again");
-                stop.run_until_cancelled(tokio::time::sleep(jitter(pause)))
+                stop.run_until_cancelled(tokio::time::sleep(pauses.next()))
                     .await;
-                pause = (pause * 2).min(OUTAGE.1);
             }
         }
     }
@@ -149,7 +148,7 @@ where
     let told = match whole {
         Whole::Done => worker.acknowledge(&mut delivery).await,
         Whole::Reject(reason) => worker.bury(&mut delivery, &reason).await,
-        Whole::Retry(None) => delivery.retry(Duration::ZERO).await,
+        Whole::Retry(None) => confirmed(delivery.retry(Duration::ZERO)).await,
         Whole::Retry(Some(reason)) if message.delivery() >= worker.max_deliveries => {
             let number = message.delivery();
             let reason = format!("{number} deliveries did not process it; the last: {reason}");
@@ -158,7 +157,7 @@ where
         Whole::Retry(Some(reason)) => {
             let after = worker.pause(message.delivery());
             tracing::warn!(target: "idem", source = worker.source, ?message, reason, after_seconds = after.as_secs_f64(), "a message failed; it is delivered again");
-            delivery.retry(after).await
+            confirmed(delivery.retry(after)).await
         }
     };
     if let Err(error) = told {
@@ -182,7 +181,7 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
         let mut retry = None;
         let mut reject = None;
         for Registered { spec, run } in &self.consumers {
-            let mut pause = OUTAGE.0;
+            let mut pauses = Backoff::new(OUTAGE);
             let mut interruptions = 0;
             let outcome = loop {
                 let outcome = run(
@@ -203,11 +202,10 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
                     // Giving it back would only count its deliveries up.
                     Outcome::Outage(reason) => {
                         tracing::warn!(target: "idem", consumer = spec.name, reason, "a message waits for the database");
-                        let waited = tokio::time::sleep(jitter(pause));
+                        let waited = tokio::time::sleep(pauses.next());
                         if stop.run_until_cancelled(waited).await.is_none() {
                             return Whole::Retry(None);
                         }
-                        pause = (pause * 2).min(OUTAGE.1);
                     }
                     outcome => break outcome,
                 }
@@ -249,17 +247,17 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
             return Ok(());
         };
         tracing::error!(target: "idem", source = self.source, ?message, %error, "a dead letter can't be stored; the message is delivered again");
-        delivery.retry(self.pause(message.delivery())).await
+        confirmed(delivery.retry(self.pause(message.delivery()))).await
     }
 
     /// Doubles with each delivery.
     fn pause(&self, delivery: u32) -> Duration {
         let (first, longest) = self.retry_pause;
-        let doublings = delivery.saturating_sub(1).min(16);
-        jitter(first.saturating_mul(1 << doublings).min(longest))
+        doubled(first, longest, delivery.saturating_sub(1))
     }
 }
 
+/// What is told in time. A broker that is short of memory or disk may not answer at all.
 async fn confirmed(told: impl Future<Output = Result<(), SourceError>>) -> Result<(), SourceError> {
     tokio::time::timeout(CONFIRMATION, told)
         .await

@@ -19,6 +19,7 @@ use crate::accept::Completed;
 use crate::atomic::{CLEAN_UP, MAX_RUNS, POLL, jitter};
 use crate::backend::Backend;
 use crate::backend::operations::{Fence, OperationRow};
+use crate::backoff::doubled;
 use crate::call::Ready;
 use crate::faults;
 use crate::guard::{self, Watch};
@@ -372,9 +373,8 @@ impl<DB: Backend> Attempt<DB> {
             return self.park(&reason).await;
         }
         tracing::warn!(target: "idem", operation = self.spec.name, key = self.digest, attempt = self.fence.attempt, reason, "an attempt did not end its operation");
-        let doublings = u32::try_from(self.tries.max(1) - 1).unwrap_or(0).min(16);
-        let pause = settings.retry_pause.saturating_mul(2_u32.pow(doublings));
-        let pause = jitter(pause.min(LONGEST_PAUSE)).max(delay);
+        let doublings = u32::try_from(self.tries.max(1) - 1).unwrap_or(0);
+        let pause = doubled(settings.retry_pause, LONGEST_PAUSE, doublings).max(delay);
         match self.hand_over(pause, false).await {
             Ok(true) => Ended::Later,
             Ok(false) => Ended::Elsewhere,

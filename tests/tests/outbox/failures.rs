@@ -15,6 +15,8 @@ on_each_database!(
     a_full_batch_of_poisoned_messages_does_not_stop_a_good_one,
     a_poisoned_message_blocks_its_own_key_until_it_is_dead,
     a_rejected_message_is_dead_at_once,
+    a_reason_that_is_no_text_stops_nobody,
+    a_receiver_that_asks_for_ever_is_left_alone_for_a_month,
     a_receiver_that_asks_for_time_is_given_it,
     a_publisher_that_is_out_of_reach_costs_no_attempt_and_stops_no_other,
     a_publisher_that_hangs_holds_its_own_key_up_alone,
@@ -112,6 +114,43 @@ async fn a_rejected_message_is_dead_at_once<DB: Tested>() {
     let relayed = world.relay(&broker).run_once().await.unwrap();
     assert_eq!(relayed.dead, 1);
     assert_eq!(broker.asked().len(), 1);
+}
+
+async fn a_reason_that_is_no_text_stops_nobody<DB: Tested>() {
+    let world = World::<DB>::new().await;
+    let broker = Broker::new(|message| match message.attempt() {
+        1 => Say::Quote,
+        _ => Say::Confirm,
+    });
+    world.stage(vec![letter("a", 0), letter("a", 1)]).await;
+    let hour = Duration::from_secs(3600);
+    let relay = world.relay(&broker).backoff(hour, hour);
+    relay.run_once().await.unwrap();
+    let all = idem_runtime::outbox::Messages::all();
+    let listed = world.idempotency.outbox().list(&all).await.unwrap();
+    let reason = json!(listed[0])["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("it says a\u{fffd}b"), "{reason}");
+    assert!(reason.chars().count() <= 4000, "{}", reason.len());
+    // The same relay goes on.
+    world.database.execute(DB::all_due()).await.unwrap();
+    let relay = world.relay(&broker).spawn();
+    until("all are published", PATIENCE, async || {
+        world.stored().await == 0
+    })
+    .await;
+    relay.stop().await;
+}
+
+async fn a_receiver_that_asks_for_ever_is_left_alone_for_a_month<DB: Tested>() {
+    let world = World::<DB>::new().await;
+    let broker = Broker::new(|_| Say::FailFor(Duration::MAX));
+    world.stage(vec![letter("a", 0), letter("b", 0)]).await;
+    let longest = Duration::MAX;
+    let relay = world.relay(&broker).backoff(longest, longest);
+    let relayed = relay.run_once().await.unwrap();
+    assert_eq!(relayed.failed, 2);
+    let counts = world.idempotency.outbox().counts().await.unwrap();
+    assert_eq!(counts.failed, 2);
 }
 
 async fn a_receiver_that_asks_for_time_is_given_it<DB: Tested>() {

@@ -19,6 +19,8 @@ pub(crate) enum Say {
     Fail,
     /// The same, for so long.
     FailFor(Duration),
+    /// The same, with a remote answer that is long and no text.
+    Quote,
     /// It never will.
     Reject,
     /// Nobody is there.
@@ -127,6 +129,7 @@ impl Publisher for Broker {
             Say::LoseConfirmation => Err(PublishError::Unconfirmed("it got lost".into())),
             Say::Fail => Err(PublishError::Failed("the queue is full".into())),
             Say::FailFor(time) => Err(PublishError::failed_until("come again later", time)),
+            Say::Quote => Err(PublishError::Failed("it says a\0b ".repeat(10_000).into())),
             Say::Reject => Err(PublishError::Rejected("no such exchange".into())),
             Say::Unavailable => Err(PublishError::Unavailable("connection refused".into())),
             Say::Hang => std::future::pending().await,

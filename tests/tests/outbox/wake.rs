@@ -6,7 +6,7 @@ use idem_tests::proxy::{Proxy, Request};
 use idem_tests::wait::{PATIENCE, until};
 
 use crate::checker::disorder;
-use crate::office::Tested;
+use crate::office::{Order, Tested, gate};
 use crate::on_each_database;
 use crate::publisher::{Broker, Say};
 use crate::setup::{World, letter, postcard};
@@ -21,6 +21,15 @@ on_each_database!(
 
 mod notifying {
     crate::on_each_database!(@ sqlx::Postgres; a_commit_elsewhere_wakes_the_relay);
+}
+
+/// SQLite's one writer is waited for by everybody.
+mod beside_on_postgres {
+    crate::on_each_database!(@ sqlx::Postgres; a_relay_waits_for_no_request_that_stages);
+}
+
+mod beside_on_mysql {
+    crate::on_each_database!(@ sqlx::MySql; a_relay_waits_for_no_request_that_stages);
 }
 
 mod staging_on_postgres {
@@ -62,6 +71,31 @@ async fn a_commit_elsewhere_wakes_the_relay<DB: Tested>() {
         .await;
     }
     relay.stop().await;
+}
+
+async fn a_relay_waits_for_no_request_that_stages<DB: Tested>() {
+    for keep in [Duration::ZERO, HOUR] {
+        let world = World::<DB>::new().await;
+        let broker = Broker::that_confirms();
+        let name = format!("beside-{}", world.database.url());
+        let slow = Order {
+            letters: vec![postcard("slow")],
+            gate: Some(name.clone()),
+            ..Order::default()
+        };
+        world.stage(vec![postcard("soon"); 20]).await;
+        let beside = async {
+            let reached = gate(&format!("{name}, reached")).acquire_owned().await;
+            reached.expect("gates are not closed").forget();
+            let relay = world.relay(&broker).keep_delivered(keep);
+            let relayed = relay.run_once().await;
+            gate(&name).add_permits(1);
+            relayed.expect("it does not wait")
+        };
+        let ((status, body), relayed) = tokio::join!(world.order(&slow), beside);
+        assert_eq!(status, 200, "{body}");
+        assert_eq!(relayed.delivered, 20);
+    }
 }
 
 async fn without_notifications_nothing_is_lost<DB: Tested>() {

@@ -70,6 +70,8 @@ const PROCESSED: &str = concat!(
     now!()
 );
 
+const DELETE: &str = concat!("DELETE r FROM ", chosen!("idem_inbox"));
+
 /// In no transaction.
 const KEEP_UNKNOWN: &str = insert!("", concat!(expired!(), " OR owner = VALUES(owner)"), "");
 
@@ -125,7 +127,7 @@ impl InboxStore for MySql {
         .bind(batch)
         .fetch_all(&mut *connection)
         .await?;
-        let deleted = execute_on(&mut *connection, "DELETE FROM idem_inbox", &ids).await?;
+        let deleted = execute_on(&mut *connection, DELETE, &ids).await?;
         Manager::commit(connection).await?;
         Ok(deleted)
     }

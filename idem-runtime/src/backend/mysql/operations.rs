@@ -14,7 +14,7 @@ use super::super::operations::{
     Written, rows, several,
 };
 use super::super::{Answer, Claim, Record, State, Stored, millis};
-use super::{Query, begin_read_committed, record, text};
+use super::{Query, begin_read_committed, plain_bytes, record, text};
 use crate::scope::{RecordId, ScopeKey};
 
 mod start;
@@ -93,7 +93,7 @@ impl OperationStore for MySql {
         fence: &Fence,
         reason: &str,
     ) -> sqlx::Result<bool> {
-        let park = fenced(sqlx::query(PARK).bind(reason.as_bytes()), fence);
+        let park = fenced(sqlx::query(PARK).bind(plain_bytes(reason)), fence);
         with_key(connection, park, set_state(&fence.id, State::Unknown)).await
     }
 
@@ -102,7 +102,7 @@ impl OperationStore for MySql {
         id: &RecordId,
         reason: &str,
     ) -> sqlx::Result<bool> {
-        let alarm = on(sqlx::query(ALARM).bind(reason.as_bytes()), id);
+        let alarm = on(sqlx::query(ALARM).bind(plain_bytes(reason)), id);
         with_key(connection, alarm, set_state(id, State::Unknown)).await
     }
 
@@ -232,9 +232,9 @@ impl OperationStore for MySql {
             .bind(journal.map(|(_, sealed)| sealed))
             .bind(journal.is_some());
         let note = sqlx::query(NOTE)
-            .bind(audit.actor.as_bytes())
+            .bind(plain_bytes(audit.actor))
             .bind(audit.action.as_bytes())
-            .bind(audit.reason.as_bytes())
+            .bind(plain_bytes(audit.reason))
             .bind(audit.detail.map(str::as_bytes));
         begin_read_committed(connection).await?;
         let decided = all(

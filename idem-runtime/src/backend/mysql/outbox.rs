@@ -12,7 +12,7 @@ use super::super::outbox::{
     Ask, Batch, FailedAttempt, Handling, MessageCounts, MessageFilter, MessageRow, OutboxStore,
     Outcome, Paused, Staged, rows,
 };
-use super::{Query, begin_read_committed, text};
+use super::{Query, begin_read_committed, plain_bytes, text};
 use crate::outbox::{Lanes, MessageId, audited};
 
 mod statements;
@@ -225,9 +225,9 @@ impl OutboxStore for MySql {
         };
         let record = audited(id);
         let note = sqlx::query(super::operations::NOTE)
-            .bind(audit.actor.as_bytes())
+            .bind(plain_bytes(audit.actor))
             .bind(audit.action.as_bytes())
-            .bind(audit.reason.as_bytes())
+            .bind(plain_bytes(audit.reason))
             .bind(audit.detail.map(str::as_bytes))
             .bind(record.as_bytes().as_slice());
         begin_read_committed(connection).await?;
@@ -278,7 +278,7 @@ async fn fail(connection: &mut MySqlConnection, failed: &[FailedAttempt]) -> sql
         sqlx::query(FAIL)
             .bind(state)
             .bind(failed.delay.map_or(0, millis))
-            .bind(failed.reason.as_bytes())
+            .bind(plain_bytes(&failed.reason))
             .bind(failed.position)
             .bind(failed.attempts)
             .execute(&mut *connection)
@@ -299,20 +299,16 @@ async fn sweep(connection: &mut MySqlConnection, keep: Duration, batch: u32) -> 
     on_positions(connection, SWEEP, old).await
 }
 
-/// Executes a statement that ends with a list of positions.
+/// Executes a statement with chosen positions.
 async fn on_positions(
     connection: &mut MySqlConnection,
     statement: &'static str,
     positions: impl IntoIterator<Item = i64>,
 ) -> sqlx::Result<u64> {
-    let mut query = QueryBuilder::<MySql>::new(statement);
-    let mut list = query.separated(", ");
-    for position in positions {
-        list.push_bind(position);
-    }
-    query.push(")");
-    let done = query.build().persistent(false).execute(connection).await?;
-    Ok(done.rows_affected())
+    let positions: Vec<String> = positions.into_iter().map(|one| one.to_string()).collect();
+    let positions = format!("[{}]", positions.join(","));
+    let done = sqlx::query(statement).bind(positions);
+    Ok(done.execute(connection).await?.rows_affected())
 }
 
 async fn handle(

@@ -1,6 +1,7 @@
 //! Batches that never wait for a request, and that no request waits for.
 //!
-//! Each looks for its rows and locks them, then writes by primary key.
+//! Each looks for its rows and locks them, then writes by primary key: one after the other, whatever the optimizer would rather
+//! do. Of a small table it reads all rows for a list of keys, and a `DELETE` locks what it reads, that is, waits for every request.
 
 use sqlx::mysql::MySqlConnection;
 use sqlx::{MySql, QueryBuilder};
@@ -10,8 +11,15 @@ use super::super::{ErasedBatch, State, kept as kept_of};
 use super::{Manager, begin_read_committed};
 use crate::scope::{RecordId, ScopeKey};
 
-/// How many parameters one statement is given.
+/// How many ids one statement is given.
 const IDS: usize = 1000;
+
+const ERASE: &str = concat!(
+    "UPDATE ",
+    chosen!("idem_keys"),
+    " SET r.headers = NULL, r.body = NULL, r.resources = NULL"
+);
+const DELETE: &str = concat!("DELETE r FROM ", chosen!("idem_keys"));
 
 pub(super) async fn erase_answers(
     connection: &mut MySqlConnection,
@@ -28,8 +36,7 @@ pub(super) async fn erase_answers(
     .bind(batch)
     .fetch_all(&mut *connection)
     .await?;
-    let erase = "UPDATE idem_keys SET headers = NULL, body = NULL, resources = NULL";
-    let erased = execute_on(&mut *connection, erase, &ids).await?;
+    let erased = execute_on(&mut *connection, ERASE, &ids).await?;
     Manager::commit(connection).await?;
     Ok(erased)
 }
@@ -49,7 +56,7 @@ pub(super) async fn delete_expired(
     .bind(batch)
     .fetch_all(&mut *connection)
     .await?;
-    let deleted = execute_on(&mut *connection, "DELETE FROM idem_keys", &ids).await?;
+    let deleted = execute_on(&mut *connection, DELETE, &ids).await?;
     Manager::commit(connection).await?;
     Ok(deleted)
 }
@@ -88,7 +95,7 @@ pub(super) async fn erase_scope(
             " AND state = 1 FOR UPDATE SKIP LOCKED",
         )
         .await?;
-        erased = execute_on(&mut *connection, "DELETE FROM idem_keys", &free).await?;
+        erased = execute_on(&mut *connection, DELETE, &free).await?;
         if free.len() < completed.len() {
             // Held by an attempt, or swept meanwhile.
             let left = select_on(&mut *connection, &completed, scope, "").await?;
@@ -99,7 +106,7 @@ pub(super) async fn erase_scope(
     Ok(ErasedBatch { erased, kept, last })
 }
 
-/// Executes a statement on rows that are locked. Returns how many there were.
+/// Executes a statement with [`chosen!`] rows, which are locked. Returns how many there were.
 pub(super) async fn execute_on(
     connection: &mut MySqlConnection,
     statement: &'static str,
@@ -107,14 +114,19 @@ pub(super) async fn execute_on(
 ) -> sqlx::Result<u64> {
     let mut rows = 0;
     for ids in ids.chunks(IDS) {
-        let done = on(statement, ids)
-            .build()
-            .persistent(false)
+        let ids: Vec<String> = ids.iter().map(|id| quoted_hex(id)).collect();
+        let done = sqlx::query(statement)
+            .bind(format!("[{}]", ids.join(",")))
             .execute(&mut *connection)
             .await?;
         rows += done.rows_affected();
     }
     Ok(rows)
+}
+
+fn quoted_hex(id: &[u8]) -> String {
+    let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{digits}\"")
 }
 
 /// Of these rows, those of the scope to which the `rest` applies.

@@ -17,6 +17,7 @@ use super::super::{
     Answer, Backend, Claim, Record, Standing, State, Stored, asks_to_run_again, millis,
 };
 use super::record;
+use crate::backend::plain::plain;
 use crate::scope::{RecordId, ScopeKey};
 
 pub(super) mod fused;
@@ -110,7 +111,7 @@ impl OperationStore for Postgres {
         fence: &Fence,
         reason: &str,
     ) -> sqlx::Result<bool> {
-        changes(connection, fenced(PARK, fence).bind(reason)).await
+        changes(connection, fenced(PARK, fence).bind(plain(reason))).await
     }
 
     async fn alarm(
@@ -120,7 +121,7 @@ impl OperationStore for Postgres {
     ) -> sqlx::Result<bool> {
         let query = sqlx::query(ALARM)
             .bind(id.as_bytes().as_slice())
-            .bind(reason);
+            .bind(plain(reason));
         changes(connection, query).await
     }
 
@@ -238,9 +239,9 @@ impl OperationStore for Postgres {
             .bind(attempt)
             .bind(journal.map(|(journal, _)| journal))
             .bind(journal.map(|(_, sealed)| sealed))
-            .bind(audit.actor)
+            .bind(plain(audit.actor))
             .bind(audit.action)
-            .bind(audit.reason)
+            .bind(plain(audit.reason))
             .bind(audit.detail);
         changes(connection, query).await
     }

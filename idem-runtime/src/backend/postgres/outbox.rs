@@ -13,6 +13,7 @@ use super::super::outbox::{
     Ask, Batch, FailedAttempt, Handling, Horizon, MessageCounts, MessageFilter, MessageRow,
     OutboxStore, Outcome, Paused, Staged, rows,
 };
+use crate::backend::plain::plain;
 use crate::outbox::{Lanes, MessageId, audited};
 
 mod statements;
@@ -249,9 +250,9 @@ impl OutboxStore for Postgres {
         let done = sqlx::query(statement)
             .bind(bytes(&id))
             .bind(audited(id).as_bytes().as_slice())
-            .bind(audit.actor)
+            .bind(plain(audit.actor))
             .bind(audit.action)
-            .bind(audit.reason)
+            .bind(plain(audit.reason))
             .bind(audit.detail)
             .execute(connection)
             .await?;
@@ -298,7 +299,7 @@ async fn fail(connection: &mut PgConnection, failed: &[FailedAttempt]) -> sqlx::
                 .map(|f| f.delay.map(millis))
                 .collect::<Vec<_>>(),
         )
-        .bind(failed.iter().map(|f| f.reason.as_str()).collect::<Vec<_>>())
+        .bind(failed.iter().map(|f| plain(&f.reason)).collect::<Vec<_>>())
         .execute(connection)
         .await?;
     Ok(())

@@ -13,6 +13,7 @@ use super::super::operations::{
 };
 use super::super::{Answer, Backend, Claim, Record, State, Stored, millis};
 use super::{Manager, record};
+use crate::backend::plain::plain;
 use crate::scope::{RecordId, ScopeKey};
 
 mod statements;
@@ -84,7 +85,7 @@ impl OperationStore for Sqlite {
         fence: &Fence,
         reason: &str,
     ) -> sqlx::Result<bool> {
-        let park = fenced(PARK, fence).bind(reason);
+        let park = fenced(PARK, fence).bind(plain(reason));
         with_key(connection, park, set_state(&fence.id, State::Unknown)).await
     }
 
@@ -93,7 +94,7 @@ impl OperationStore for Sqlite {
         id: &RecordId,
         reason: &str,
     ) -> sqlx::Result<bool> {
-        let alarm = on(ALARM, id).bind(reason);
+        let alarm = on(ALARM, id).bind(plain(reason));
         with_key(connection, alarm, set_state(id, State::Unknown)).await
     }
 
@@ -216,9 +217,9 @@ impl OperationStore for Sqlite {
             .bind(journal.map(|(journal, _)| journal))
             .bind(journal.map(|(_, sealed)| sealed));
         let note = on(NOTE, id)
-            .bind(audit.actor)
+            .bind(plain(audit.actor))
             .bind(audit.action)
-            .bind(audit.reason)
+            .bind(plain(audit.reason))
             .bind(audit.detail);
         begin(connection).await?;
         let decided = all(connection, [decide, note, set_state(id, State::Started)]).await;

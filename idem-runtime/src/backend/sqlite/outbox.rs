@@ -13,6 +13,7 @@ use super::super::outbox::{
     Outcome, Paused, Staged, rows,
 };
 use super::Manager;
+use crate::backend::plain::plain;
 use crate::outbox::{Lanes, MessageId, audited};
 
 mod statements;
@@ -200,9 +201,9 @@ impl OutboxStore for Sqlite {
         let record = audited(id);
         let note = sqlx::query(super::operations::NOTE)
             .bind(record.as_bytes().as_slice())
-            .bind(audit.actor)
+            .bind(plain(audit.actor))
             .bind(audit.action)
-            .bind(audit.reason)
+            .bind(plain(audit.reason))
             .bind(audit.detail);
         begin(connection).await?;
         let handled = handle(connection, sqlx::query(statement).bind(bytes(&id)), note).await;
@@ -263,7 +264,7 @@ fn fail(failed: &FailedAttempt) -> Query<'_> {
         .bind(failed.position)
         .bind(i64::from(failed.attempts))
         .bind(failed.delay.map(millis))
-        .bind(failed.reason.as_str())
+        .bind(plain(&failed.reason))
 }
 
 async fn handle(

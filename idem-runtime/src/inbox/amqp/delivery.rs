@@ -1,23 +1,32 @@
 //! A message of a queue, and what becomes of it.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lapin::options::{BasicAckOptions, BasicNackOptions, BasicPublishOptions, QueueDeclareOptions};
-use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Confirmation};
+use lapin::options::{BasicAckOptions, BasicNackOptions};
+use tokio::runtime::Handle;
 
-use super::Outlet;
+use super::outlet::Outlet;
 use super::properties::{self, DELIVERIES};
+use crate::backoff::jitter;
 use crate::inbox::message::Incoming;
 use crate::inbox::source::{Delivery, SourceError};
+
+/// At most, and at least half of it.
+const GIVEN_BACK_AFTER: Duration = Duration::from_secs(4);
+const REQUEUE: BasicNackOptions = BasicNackOptions {
+    multiple: false,
+    requeue: true,
+};
 
 /// A message of an [`Amqp`](super::Amqp) queue.
 pub struct AmqpDelivery {
     incoming: Incoming,
     delivery: lapin::message::Delivery,
     outlet: Arc<Outlet>,
+    /// Whether the broker was told what became of it.
+    told: bool,
 }
 
 impl AmqpDelivery {
@@ -26,6 +35,7 @@ impl AmqpDelivery {
             incoming: properties::incoming(&delivery),
             delivery,
             outlet,
+            told: false,
         }
     }
 
@@ -34,9 +44,21 @@ impl AmqpDelivery {
         i64::from(self.incoming.delivery())
     }
 
-    async fn acked(&self) -> Result<(), SourceError> {
+    async fn acked(&mut self) -> Result<(), SourceError> {
         let acked = self.delivery.acker.ack(BasicAckOptions::default()).await;
-        known(acked)
+        self.known(acked)
+    }
+
+    /// The broker does not answer an acknowledgement: all that can be known is that its connection was there.
+    fn known(&mut self, told: lapin::Result<bool>) -> Result<(), SourceError> {
+        match told {
+            Ok(true) => {
+                self.told = true;
+                Ok(())
+            }
+            Ok(false) => Err(SourceError::unavailable("the channel is gone")),
+            Err(error) => Err(SourceError::unavailable(error)),
+        }
     }
 }
 
@@ -51,11 +73,8 @@ impl Delivery for AmqpDelivery {
 
     async fn retry(&mut self, after: Duration) -> Result<(), SourceError> {
         if after.is_zero() {
-            let requeue = BasicNackOptions {
-                requeue: true,
-                ..BasicNackOptions::default()
-            };
-            return known(self.delivery.acker.nack(requeue).await);
+            let given_back = self.delivery.acker.nack(REQUEUE).await;
+            return self.known(given_back);
         }
         let queue = self.outlet.wait(after).await?;
         let properties = properties::again(&self.delivery, (DELIVERIES, self.waits()), None);
@@ -68,7 +87,7 @@ impl Delivery for AmqpDelivery {
     async fn dead_letter(&mut self, reason: &str) -> Result<(), SourceError> {
         let number = (DELIVERIES, self.waits());
         let properties = properties::again(&self.delivery, number, Some(reason));
-        let queue = self.outlet.dead_letters.as_str();
+        let queue = self.outlet.dead_letters();
         self.outlet
             .publish(queue, &self.delivery.data, properties)
             .await?;
@@ -76,74 +95,22 @@ impl Delivery for AmqpDelivery {
     }
 }
 
-/// The broker does not answer an acknowledgement: all that can be known is that its connection was there.
-fn known(told: lapin::Result<bool>) -> Result<(), SourceError> {
-    match told {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(SourceError::unavailable("the channel is gone")),
-        Err(error) => Err(SourceError::unavailable(error)),
-    }
-}
-
-impl Outlet {
-    /// The queue in which messages wait for so long, or for at most twice that: few pauses make few queues.
-    async fn wait(&self, after: Duration) -> Result<String, SourceError> {
-        let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
-        let seconds = seconds.next_power_of_two();
-        let name = format!("{}.idem-wait.{seconds}s", self.queue);
-        let known = || self.waits.lock().unwrap_or_else(PoisonError::into_inner);
-        if known().contains(&name) {
-            return Ok(name);
-        }
-        let mut arguments = FieldTable::default();
-        let text = |text: &str| AMQPValue::LongString(text.into());
-        let milliseconds = i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
-        // A quorum queue moves an expired message only once the other queue has confirmed it; a classic one hopes.
-        for (name, value) in [
-            ("x-queue-type", text("quorum")),
-            ("x-overflow", text("reject-publish")),
-            ("x-dead-letter-strategy", text("at-least-once")),
-            ("x-dead-letter-exchange", text("")),
-            ("x-dead-letter-routing-key", text(&self.queue)),
-            ("x-message-ttl", AMQPValue::LongLongInt(milliseconds)),
-        ] {
-            arguments.insert(name.into(), value);
-        }
-        let durable = QueueDeclareOptions {
-            durable: true,
-            ..QueueDeclareOptions::default()
+/// One that was neither acknowledged nor given back holds its place at the broker for as long as the connection lives: it is given
+/// back, though not at once, since whatever failed would fail again.
+impl Drop for AmqpDelivery {
+    fn drop(&mut self) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
         };
-        let made = self
-            .channel
-            .queue_declare(name.as_str().into(), durable, arguments)
-            .await;
-        made.map_err(SourceError::unavailable)?;
-        known().insert(name.clone());
-        Ok(name)
-    }
-
-    /// Through the default exchange. Confirmed is not routed: what comes back was not stored.
-    async fn publish(
-        &self,
-        queue: &str,
-        payload: &[u8],
-        properties: BasicProperties,
-    ) -> Result<(), SourceError> {
-        let mandatory = BasicPublishOptions {
-            mandatory: true,
-            ..BasicPublishOptions::default()
-        };
-        let published = self
-            .channel
-            .basic_publish("".into(), queue.into(), mandatory, payload, properties)
-            .await;
-        let confirmation = published.map_err(SourceError::unavailable)?;
-        match confirmation.await.map_err(SourceError::unavailable)? {
-            Confirmation::Ack(None) => Ok(()),
-            _ => Err(SourceError::unavailable(format!(
-                "the broker did not take a message for queue `{queue}`"
-            ))),
+        if self.told {
+            return;
         }
+        let acker = self.delivery.acker.clone();
+        runtime.spawn(async move {
+            tokio::time::sleep(jitter(GIVEN_BACK_AFTER)).await;
+            // Fails only where the broker has it back already.
+            let _ = acker.nack(REQUEUE).await;
+        });
     }
 }
 

@@ -1,5 +1,7 @@
 //! A message's properties and headers, as they come and as they are published again.
 
+use std::collections::BTreeMap;
+
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 
@@ -11,7 +13,7 @@ const EXCHANGE: &str = "idem-exchange";
 const ROUTING_KEY: &str = "idem-routing-key";
 pub(super) const REASON: &str = "idem-reason";
 
-/// Counted by a quorum queue.
+/// Counted by a quorum queue, for one message that is in it.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 
 pub(super) fn incoming(delivery: &lapin::message::Delivery) -> Incoming {
@@ -40,7 +42,14 @@ pub(super) fn again(
     reason: Option<&str>,
 ) -> BasicProperties {
     let known = &delivery.properties;
-    let mut headers: FieldTable = known.headers().clone().unwrap_or_default();
+    let headers = known.headers().clone().unwrap_or_default();
+    // Counted already; the message that is published has a count of its own.
+    let kept = headers.inner().iter();
+    let kept = kept.filter(|(name, _)| name.as_str() != DELIVERY_COUNT);
+    let kept: BTreeMap<_, _> = kept
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let mut headers = FieldTable::from(kept);
     for (name, value) in [
         (EXCHANGE, delivery.exchange.as_str()),
         (ROUTING_KEY, delivery.routing_key.as_str()),

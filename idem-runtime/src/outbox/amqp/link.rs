@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::confirms;
 use super::parcel::Parcel;
+use crate::backoff::doubled;
 use crate::outbox::{BoxError, PublishError};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -136,12 +137,9 @@ async fn open(uri: AMQPUri, exchange: &str) -> Result<Session, BoxError> {
     Ok(session)
 }
 
-/// Doubled with each failure, less up to a half at random, so that many publishers do not come back together.
+/// Doubled with each failure.
 fn pause(failures: u32) -> Duration {
-    let longest = FIRST_PAUSE
-        .saturating_mul(2_u32.saturating_pow(failures))
-        .min(LONGEST_PAUSE);
-    longest.mul_f64(1.0 - fastrand::f64() / 2.0)
+    doubled(FIRST_PAUSE, LONGEST_PAUSE, failures)
 }
 
 #[cfg(test)]

@@ -14,6 +14,9 @@ use crate::backend::outbox::Fetched;
 use crate::faults;
 use crate::outbox::{OutboxMessage, PublishError};
 
+/// A receiver is left alone for no longer, whatever it asks for: nobody waits for more than that.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// What became of one message.
 #[derive(Debug)]
 pub(super) enum Fate {
@@ -121,7 +124,8 @@ async fn publish(routes: &Routes, message: &OutboxMessage, limit: Duration) -> F
         }
         Ok(Ok(Err(error))) => {
             let for_ever = matches!(error, PublishError::Rejected(_));
-            (error.to_string(), for_ever, error.retry_after())
+            let after = error.retry_after().map(|after| after.min(LONGEST_PAUSE));
+            (error.to_string(), for_ever, after)
         }
         Ok(Err(panic)) => {
             faults::let_through(panic);

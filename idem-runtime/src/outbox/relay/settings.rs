@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::atomic::jitter;
+use crate::backoff::doubled;
 
 #[derive(Clone, Debug)]
 pub(super) struct RelaySettings {
@@ -43,8 +43,7 @@ impl RelaySettings {
     /// The pause after so many failures: it doubles, up to the longest; each is 50 to 100 % of it.
     pub(super) fn pause(&self, failures: u32) -> Duration {
         let (first, longest) = self.backoff;
-        let doublings = failures.saturating_sub(1).min(31);
-        jitter(first.saturating_mul(1 << doublings).min(longest))
+        doubled(first, longest, failures.saturating_sub(1))
     }
 }
 

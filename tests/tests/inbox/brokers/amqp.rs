@@ -1,5 +1,7 @@
 //! RabbitMQ.
 
+mod outlet;
+
 use std::time::Duration;
 
 use idem_runtime::inbox::amqp::Amqp;
@@ -33,10 +35,13 @@ struct Queues {
 
 impl Queues {
     async fn new() -> Self {
+        Self::at(&url("IDEM_AMQP_URL"), FieldTable::default()).await
+    }
+
+    /// With arguments of the queue of orders.
+    async fn at(url: &str, arguments: FieldTable) -> Self {
         let properties = ConnectionProperties::default();
-        let connection = Connection::connect(&url("IDEM_AMQP_URL"), properties)
-            .await
-            .unwrap();
+        let connection = Connection::connect(url, properties).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
         channel
             .confirm_select(ConfirmSelectOptions::default())
@@ -52,11 +57,10 @@ impl Queues {
             durable: true,
             ..QueueDeclareOptions::default()
         };
-        let declared = queues.channel.queue_declare(
-            queues.orders.as_str().into(),
-            durable,
-            FieldTable::default(),
-        );
+        let declared =
+            queues
+                .channel
+                .queue_declare(queues.orders.as_str().into(), durable, arguments);
         declared.await.unwrap();
         queues
     }

@@ -87,13 +87,24 @@ pub(super) const FETCH_PENDING: &str = concat!(
 pub(super) const NOT_BLOCKED: &str = " AND NOT EXISTS (SELECT 1 FROM idem_outbox b \
      WHERE b.blocking = o.ordering_key AND b.position < o.position)";
 
+/// These messages, read by their positions alone: of a small table the optimizer would rather read all rows, and wait for
+/// the requests that are staging.
+macro_rules! chosen_messages {
+    () => {
+        "JSON_TABLE(?, '$[*]' COLUMNS (position BIGINT PATH '$')) AS chosen \
+         STRAIGHT_JOIN idem_outbox AS o FORCE INDEX (PRIMARY) ON o.position = chosen.position"
+    };
+}
+
 pub(super) const DELETE_DELIVERED: &str =
-    "DELETE FROM idem_outbox WHERE state <> 3 AND position IN (";
+    concat!("DELETE o FROM ", chosen_messages!(), " WHERE o.state <> 3");
 
 pub(super) const KEEP_DELIVERED: &str = concat!(
-    "UPDATE idem_outbox SET state = 3, state_at = ",
+    "UPDATE ",
+    chosen_messages!(),
+    " SET o.state = 3, o.state_at = ",
     now!(),
-    ", reason = NULL, attempts = attempts + 1 WHERE state <> 3 AND position IN ("
+    ", o.reason = NULL, o.attempts = o.attempts + 1 WHERE o.state <> 3"
 );
 
 /// What another relay has said meanwhile stands.
@@ -110,7 +121,7 @@ pub(super) const OLD: &str = concat!(
     " - ? ORDER BY state_at LIMIT ? FOR UPDATE SKIP LOCKED"
 );
 
-pub(super) const SWEEP: &str = "DELETE FROM idem_outbox WHERE position IN (";
+pub(super) const SWEEP: &str = concat!("DELETE o FROM ", chosen_messages!());
 
 macro_rules! seen {
     () => {

@@ -10,6 +10,7 @@ use super::setup::{Engine, LEASE, Place, bytes, sample};
 on_each_database! {
     a_parked_operation_is_listed_and_not_taken_over,
     what_is_not_resolved_is_counted,
+    a_reason_and_a_note_are_stored_whatever_they_say,
     an_alarm_stops_whoever_has_the_operation,
     a_decision_makes_the_operation_due_at_once_and_is_noted,
     a_decision_without_a_journal_leaves_it,
@@ -78,6 +79,38 @@ async fn what_is_not_resolved_is_counted<DB: Engine>(place: &Place<DB>) {
     let counted = DB::unresolved(&mut *connection).await.unwrap();
     assert_eq!((counted.due, counted.started, counted.unknown), (1, 2, 1));
     assert!((500_000..560_000).contains(&counted.oldest), "{counted:?}");
+}
+
+async fn a_reason_and_a_note_are_stored_whatever_they_say<DB: Engine>(place: &Place<DB>) {
+    let text = format!("a\0b {}", "ü".repeat(100_000));
+    let stored = |text: &str| {
+        text.starts_with("a\u{fffd}b ü") && text.ends_with("ü…") && text.chars().count() == 4000
+    };
+    let wanted = sample(1);
+    let fence = place.begin(&wanted, LEASE).await;
+    let mut connection = place.connection().await;
+    assert!(DB::park(&mut *connection, &fence, &text).await.unwrap());
+    let parked = place.row(&wanted).await;
+    assert!(parked.reason.as_deref().is_some_and(stored), "{parked:?}");
+    assert!(
+        DB::alarm(&mut *connection, &wanted.id, &text)
+            .await
+            .unwrap()
+    );
+    let row = place.row(&wanted).await;
+    assert!(row.reason.as_deref().is_some_and(stored), "{row:?}");
+    let audit = Audit {
+        actor: &text,
+        reason: &text,
+        ..AUDIT
+    };
+    let decided = DB::decide(&mut *connection, &wanted.id, row.attempt, None, &audit).await;
+    assert!(decided.unwrap());
+    let noted = DB::audit(&mut *connection, &wanted.id).await.unwrap();
+    assert!(
+        stored(&noted[0].actor) && stored(&noted[0].reason),
+        "{noted:?}"
+    );
 }
 
 async fn an_alarm_stops_whoever_has_the_operation<DB: Engine>(place: &Place<DB>) {
