@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::pool::{PoolConnection, PoolOptions};
-use sqlx::{AssertSqlSafe, Connection, Database, Pool};
+use sqlx::{AssertSqlSafe, Database, Pool};
 use uuid::Uuid;
 
 use super::super::super::{Answer, Backend, Claim, Content};
@@ -289,6 +289,7 @@ async fn on_server<DB: Engine>(variable: &str, force: &str) -> Option<Place<DB>>
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 async fn once<DB: Engine>(url: &str, sql: String) -> sqlx::Result<u64> {
+    use sqlx::Connection;
     let mut connection = <DB::Connection as Connection>::connect(url).await?;
     let done = DB::execute(&mut connection, sql).await?;
     connection.close().await?;
