@@ -109,6 +109,7 @@ async fn every_crash_point_leaves_one_effect(backend: Backend, scenario: Scenari
     let separate = names.iter().any(|name| name == "begin.after");
     assert_eq!(fused, !separate, "{names:?}");
 
+    println!("{backend:?}, {scenario:?}: {} points", names.len());
     for (at, name) in (1..).zip(&names) {
         let key = keys.pop().expect("a key for each point");
         let what = format!("{backend:?}, {scenario:?}, point {at} ({name})");

@@ -80,6 +80,13 @@ pub(crate) async fn every_crash_point_charges_once(
     let apps = [shop.probe().await, shop.probe().await];
     let retries = chosen.iter().zip(apps.iter().cycle());
     join_all(retries.map(|((point, key), app)| recovered(&shop, app, kind, point, key))).await;
+    let all = shop.at_provider.get("/charges").send().await.json();
+    let charges = all["charges"].as_array().map_or(0, Vec::len);
+    println!(
+        "{backend:?}, {kind:?}: {} points, {} crashes, {charges} charges, one of them of the run that counted",
+        points.len(),
+        chosen.len()
+    );
 }
 
 /// What must hold for an operation that was left behind at a point.
@@ -124,8 +131,12 @@ async fn every_crash_point_of_a_recovery_charges_once(
         let met = points.iter().any(|point| point.starts_with(part));
         assert!(met, "no point of {part}: {points:?}");
     }
-    let chosen = (0..points.len()).filter(|at| extent.includes(*at));
-    join_all(chosen.map(async |at| {
+    let chosen: Vec<usize> = (0..points.len())
+        .filter(|at| extent.includes(*at))
+        .collect();
+    let (number, crashes) = (points.len(), 2 * chosen.len());
+    println!("{backend:?}, {kind:?}: {number} points of a recovery, {crashes} crashes");
+    join_all(chosen.into_iter().map(async |at| {
         let point = &points[at];
         let shop = Shop::open(backend, kind).await;
         let key = fresh_key();
@@ -210,6 +221,7 @@ macro_rules! matrix {
 
 matrix! {
     postgres: Postgres, Whole, Sample, Sample;
+    postgres_fewest: PostgresFewest, Sample, Sample, Sample;
     sqlite: Sqlite, Sample, Whole, Sample;
     mysql: MySql, Sample, Sample, Whole;
 }
