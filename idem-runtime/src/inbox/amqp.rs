@@ -29,7 +29,8 @@ const HEARTBEAT_SECONDS: u16 = 10;
 ///   which is checked at the start; a message that waits for the database is given back in time.
 /// * A message that failed waits for its next delivery in a queue of its own (`<queue>.idem-wait.<seconds>s`, made when it is
 ///   needed), whose messages expire into the queue again, after 48 days at the latest. It carries the number of its deliveries as
-///   `idem-deliveries`.
+///   `idem-deliveries`. Where that queue may not be made, or is another's, the message goes behind the others of its own queue after
+///   some seconds.
 /// * A dead letter is published to the queue that is named for them, with the headers `idem-reason`, `idem-exchange`,
 ///   `idem-routing-key` and `idem-deliveries`; the message is acknowledged when the broker has confirmed it.
 /// * How late a message may be delivered again, AMQP does not tell: say it as [`redelivered_within`](Self::redelivered_within), from

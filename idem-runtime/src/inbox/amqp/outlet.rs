@@ -15,6 +15,11 @@ use crate::inbox::source::SourceError;
 /// The longest wait. The server's limit for the lifetime of a message is about 49 days.
 const LONGEST_SECONDS: u64 = 1 << 22;
 
+/// Not in the broker: the place that a message holds meanwhile is another's.
+const LONGEST_WAIT_HERE: Duration = Duration::from_secs(4);
+/// AMQP's access-refused, resource-locked, precondition-failed.
+const BY_RULE: [u16; 3] = [403, 405, 406];
+
 /// A connection of its own, made when it is needed and whenever it is lost. What is refused here closes its channel, and the next
 /// message has another.
 pub(super) struct Outlet {
@@ -24,6 +29,12 @@ pub(super) struct Outlet {
     open: Mutex<Option<Open>>,
     /// The queues that are known to be there.
     waits: StdMutex<HashSet<String>>,
+}
+
+/// Why there is no queue to wait in.
+enum Refused {
+    ByRule(lapin::Error),
+    Unavailable(SourceError),
 }
 
 struct Open {
@@ -80,8 +91,22 @@ impl Outlet {
         Ok(channel)
     }
 
-    /// The queue in which messages wait for so long, or for at most twice that: few pauses make few queues.
+    /// The queue in which messages wait for so long, or for at most twice that: few pauses make few queues. Where the broker does
+    /// not let it be made (another of its name, a missing permission) they wait here, for some seconds at most, and then go behind
+    /// the other messages of their own queue: given back, they would stand before them.
     pub(super) async fn wait(&self, after: Duration) -> Result<String, SourceError> {
+        match self.waiting_queue(after).await {
+            Err(Refused::ByRule(error)) => {
+                tracing::warn!(target: "idem", queue = self.queue, %error, "no queue of waiting messages can be made; a message that failed goes behind the others");
+                tokio::time::sleep(after.min(LONGEST_WAIT_HERE)).await;
+                Ok(self.queue.clone())
+            }
+            Err(Refused::Unavailable(error)) => Err(error),
+            Ok(queue) => Ok(queue),
+        }
+    }
+
+    async fn waiting_queue(&self, after: Duration) -> Result<String, Refused> {
         let seconds = wait_seconds(after);
         let name = format!("{}.idem-wait.{seconds}s", self.queue);
         if self.waits().contains(&name) {
@@ -105,9 +130,14 @@ impl Outlet {
             durable: true,
             ..QueueDeclareOptions::default()
         };
-        let channel = self.channel().await?;
+        let channel = self.channel().await.map_err(Refused::Unavailable)?;
         let made = channel.queue_declare(name.as_str().into(), durable, arguments);
-        made.await.map_err(SourceError::unavailable)?;
+        made.await.map_err(|error| match error.kind() {
+            lapin::ErrorKind::ProtocolError(refused) if BY_RULE.contains(&refused.get_id()) => {
+                Refused::ByRule(error)
+            }
+            _ => Refused::Unavailable(SourceError::unavailable(error)),
+        })?;
         self.waits().insert(name.clone());
         Ok(name)
     }

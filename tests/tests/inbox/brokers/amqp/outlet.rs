@@ -12,7 +12,7 @@ use super::Queues;
 use crate::setup::{Behaviour, Desk, Order, Tested};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_that_is_refused_holds_no_place_and_no_dead_letter_up() {
+async fn a_wait_that_is_refused_holds_neither_places_nor_dead_letters_up() {
     let (desk, queues) = (Desk::<Postgres>::new().await, Queues::new().await);
     // Somebody else's queue of that name, with other arguments: the broker closes the channel of who declares it.
     let made = queues.channel.queue_declare(
@@ -21,7 +21,9 @@ async fn a_wait_that_is_refused_holds_no_place_and_no_dead_letter_up() {
         FieldTable::default(),
     );
     made.await.unwrap();
-    let consumers = Postgres::ledger(desk.consumers().concurrency(2));
+    let consumers = Postgres::ledger(desk.consumers())
+        .concurrency(2)
+        .max_deliveries(1000);
     let running = consumers
         .source("orders", queues.source())
         .spawn()
@@ -63,7 +65,8 @@ async fn a_broker_that_holds_publishers_up_holds_no_stop_and_no_acknowledgement_
     }
     broker.memory("1MB").await;
     let source = || queues.source_at(&broker.url());
-    let consumers = || Postgres::ledger(desk.consumers().concurrency(1));
+    // One place is held by what can't be published.
+    let consumers = || Postgres::ledger(desk.consumers().concurrency(2));
     let running = consumers()
         .source("orders", source())
         .spawn()
