@@ -302,6 +302,7 @@ impl<DB: Backend> Attempt<DB> {
             target: "idem",
             operation = claim.operation,
             key = self.ticket.digest,
+            id = crate::digest::hex(claim.id.as_bytes()),
             code = code.as_str(),
             "an effect may have missed the transaction; the key is kept as unknown"
         );
@@ -319,6 +320,7 @@ impl<DB: Backend> Attempt<DB> {
                 target: "idem",
                 operation = claim.operation,
                 key = self.ticket.digest,
+                id = crate::digest::hex(claim.id.as_bytes()),
                 %error,
                 "the key could not be kept as unknown: a retry of it would run again"
             );
