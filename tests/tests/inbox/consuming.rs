@@ -62,6 +62,10 @@ async fn a_lost_acknowledgement_makes_a_duplicate<DB: Tested>() {
         desk.effects("1 = 1").await == 1
     })
     .await;
+    until("its acknowledgements are lost", PATIENCE, async || {
+        broker.acknowledgements_to_lose() == 0
+    })
+    .await;
     broker.publish([Order::delivered("m1", Behaviour::Work).with_delivery(2)]);
     until("it is acknowledged", PATIENCE, async || {
         broker.told().acknowledged == ["m1"]

@@ -99,6 +99,11 @@ impl Broker {
             .store(number, Ordering::SeqCst);
     }
 
+    /// How many acknowledgements are still to be lost.
+    pub(crate) fn acknowledgements_to_lose(&self) -> usize {
+        self.shared.lost_acknowledgements.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn lose_dead_letters(&self, number: usize) {
         self.shared
             .lost_dead_letters

@@ -89,6 +89,7 @@ async fn wherever_a_relay_dies_its_messages_are_published_with_the_same_ids<DB: 
         ("relay.fetch#1", 0),
         ("relay.publish.before#1", 0),
         ("relay.publish.after#5", 5),
+        // A batch is what there was by then.
         ("relay.settle.before#1", 1),
         ("relay.settle.after#1", 1),
         ("relay.settle.before#2", 2),
@@ -101,14 +102,16 @@ async fn wherever_a_relay_dies_its_messages_are_published_with_the_same_ids<DB: 
         assert!(!status.success(), "{point}: {status}");
         let published = broker.received().len();
         assert!(published >= least, "{point}: {published}");
-        // Written down is what was published by the settlement before, of a batch at most, and nothing else.
-        let settled = 30 - usize::try_from(world.stored().await).unwrap();
-        match point {
-            "relay.settle.after#1" | "relay.settle.before#2" => {
-                assert!((1..=10).contains(&settled), "{point}: {settled}");
-            }
-            _ => assert_eq!(settled, 0, "{point}"),
-        }
+        // Written down is what a batch before it was settled with, and nothing else.
+        let stored = usize::try_from(world.stored().await).unwrap();
+        let settled = 30 - stored;
+        let as_it_should_be = match point {
+            "relay.publish.after#5" => settled < published,
+            "relay.settle.after#1" => (1..=published).contains(&settled),
+            "relay.settle.before#2" => (1..published).contains(&settled),
+            _ => settled == 0,
+        };
+        assert!(as_it_should_be, "{point}: {settled} of {published}");
         let _second = broker.relay(&world, &[]).await;
         all_published(&world).await;
         let received = broker.received();
