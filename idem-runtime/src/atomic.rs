@@ -217,7 +217,7 @@ impl<DB: Backend> Attempt<DB> {
             }
             // Another run would double what the handler has made durable itself.
             Ran::Answered(Fate::Retry, _) => match self.state(&mut tx, claim).await {
-                Some(TransactionState::Ended) => {
+                Some(TransactionState::Ended | TransactionState::Unclear) => {
                     self.ended(tx, claim, Code::TransactionEnded).await
                 }
                 _ => {

@@ -137,7 +137,7 @@ impl<DB: Backend, E> Steps<DB, E> {
         let outcome = part(&mut tx).await;
         match core.check(&mut tx, outcome.is_ok()).await {
             TransactionState::Open => {}
-            TransactionState::Ended => {
+            TransactionState::Ended | TransactionState::Unclear => {
                 core.roll_back(tx).await;
                 let reason = format!("step `{name}` ended its transaction itself");
                 return core.halt(Interrupt::Unknown(reason)).await;

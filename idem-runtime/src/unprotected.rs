@@ -81,7 +81,7 @@ async fn once<DB: Backend>(
     // PostgreSQL aborts a transaction at an error, also at one that its handler ignored.
     let poisoned =
         tx.is_poisoned() || tx.is_nested() || tx.is_over() || state == TransactionState::RolledBack;
-    if state == TransactionState::Ended {
+    if matches!(state, TransactionState::Ended | TransactionState::Unclear) {
         tx.roll_back().await;
         return refuse(Code::TransactionEnded);
     }

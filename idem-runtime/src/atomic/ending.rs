@@ -283,7 +283,9 @@ impl<DB: Backend> Attempt<DB> {
         state: TransactionState,
     ) -> Result<Step, StoreError> {
         match state {
-            TransactionState::Ended => self.ended(tx, claim, Code::TransactionEnded).await,
+            TransactionState::Ended | TransactionState::Unclear => {
+                self.ended(tx, claim, Code::TransactionEnded).await
+            }
             _ => {
                 tx.roll_back().await;
                 Ok(Step::Finished(self.released(Code::TransactionAborted)))

@@ -69,8 +69,9 @@ macro_rules! columns {
     () => {
         concat!(
             "state, owner, attempt, fingerprint_version, fingerprint, fingerprint_options, status, \
-               headers, body, sealed, resources, expires_at, \
-             CAST(CONNECTION_ID() AS UNSIGNED) AS connection_id, \
+               headers, body, sealed, resources, expires_at, CAST(",
+            now!(),
+            " AS SIGNED) AS now_ms, CAST(CONNECTION_ID() AS UNSIGNED) AS connection_id, \
              CASE WHEN expires_at IS NULL OR expires_at > ",
             now!(),
             " THEN 0 WHEN retain_until > ",
@@ -197,12 +198,8 @@ impl Backend for MySql {
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
-        match transaction::state(&mut *connection, session, Some(claim)).await? {
+        match transaction::state_at_commit(&mut *connection, session, claim).await? {
             TransactionState::Open => {}
-            // What MySQL allows after a rollback of its own is untested.
-            _ if session.flavour == Flavour::MySql => {
-                return Ok(Completed::NotOpen(TransactionState::Ended));
-            }
             state => return Ok(Completed::NotOpen(state)),
         }
         let content = answer.content.as_ref();

@@ -104,6 +104,8 @@ pub enum TransactionState {
     RolledBack,
     /// It is gone, and something may be durable.
     Ended,
+    /// It is gone, and only a row that was written in it can tell whether something is durable.
+    Unclear,
 }
 
 /// When a stored answer expires, in milliseconds since 1970 by the database's clock.

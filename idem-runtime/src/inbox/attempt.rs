@@ -182,7 +182,7 @@ impl<DB: Backend, T> Attempt<DB, T> {
             matches!(ran, Ran::TookConnection),
         );
         let finish = if commit {
-            in_task(commits(tx)).await
+            in_task(commits(self.idempotency.clone(), tx, self.entry.clone())).await
         } else {
             let idempotency = self.idempotency.clone();
             in_task(undo(idempotency, tx, self.entry.clone(), cancel)).await

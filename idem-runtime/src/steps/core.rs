@@ -470,7 +470,7 @@ pub(crate) async fn ended<DB: Backend>(
     }
     tx.roll_back().await;
     match state {
-        Ok(Ok(TransactionState::Ended)) => Some(Interrupt::Unknown(
+        Ok(Ok(TransactionState::Ended | TransactionState::Unclear)) => Some(Interrupt::Unknown(
             "a step ended its transaction itself: what it wrote may be durable, and is not recorded".to_owned(),
         )),
         Ok(Ok(TransactionState::RolledBack)) => Some(Interrupt::Fault(

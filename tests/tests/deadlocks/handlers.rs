@@ -1,7 +1,5 @@
 //! Handlers that lock the first account, meet their rival, and want the second.
 
-use std::time::Duration;
-
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
@@ -200,18 +198,19 @@ macro_rules! tested {
                 Ok(account.to_string())
             }
 
-            /// Commits in a step, and then is a victim.
+            /// Commits in a step, and says then that it is a victim.
             #[idempotent(scope = "account", operation = "stepped.and.committed")]
             async fn stepped_and_committed(
                 steps: &mut Steps<Store, Failed>,
                 Path(account): Path<u64>,
                 State(rival): State<Rival>,
             ) -> Result<String, Failed> {
+                rival.enter();
                 steps
                     .atomic("first", async |tx| {
                         send::<Store>(tx, EFFECT).await?;
                         send::<Store>(tx, "COMMIT AND CHAIN").await?;
-                        transfer(tx, &rival).await
+                        send::<Store>(tx, Store::VICTIM).await
                     })
                     .await?;
                 Ok(account.to_string())
@@ -308,7 +307,6 @@ impl<DB: Tested> Bank<DB> {
             .await
             .expect("the database is there");
         let idempotency = Idempotency::builder(pool.clone())
-            .store_timeout(Duration::from_secs(20))
             .build()
             .expect("the settings make sense");
         idempotency.migrate().await.expect("the schema is made");

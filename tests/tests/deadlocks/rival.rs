@@ -21,7 +21,11 @@ pub(crate) trait Server: Database {
     /// Takes a minute.
     const SLEEP: &'static str;
 
-    /// How many connections of a number wait for a lock.
+    /// Fails as the victim of a deadlock, and rolls nothing back.
+    const VICTIM: &'static str;
+
+    /// How many connections of a number wait for the first account. On MariaDB that they are about to is enough: it looks for a
+    /// deadlock whenever one waits.
     fn waiting(number: i64) -> String;
 
     /// Executes one statement, or several.
@@ -36,11 +40,12 @@ pub(crate) trait Server: Database {
 }
 
 macro_rules! server {
-    ($db:ty, $survive:literal, $number:literal, $sleep:literal, $waiting:literal) => {
+    ($db:ty, $survive:literal, $number:literal, $sleep:literal, $victim:literal, $waiting:literal) => {
         impl Server for $db {
             const SURVIVE: &'static str = $survive;
             const NUMBER: &'static str = $number;
             const SLEEP: &'static str = $sleep;
+            const VICTIM: &'static str = $victim;
 
             fn waiting(number: i64) -> String {
                 format!($waiting, number)
@@ -71,6 +76,7 @@ server!(
     "BEGIN; SET LOCAL deadlock_timeout = '10min'",
     "SELECT pg_backend_pid()::bigint",
     "SELECT pg_sleep(60)",
+    "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$",
     "SELECT count(*) FROM pg_stat_activity WHERE pid = {} AND wait_event_type = 'Lock'"
 );
 server!(
@@ -78,8 +84,9 @@ server!(
     "START TRANSACTION; INSERT INTO ballast SELECT seq FROM seq_1_to_500",
     "SELECT CAST(CONNECTION_ID() AS SIGNED)",
     "DO SLEEP(60)",
-    "SELECT count(*) FROM information_schema.innodb_trx \
-      WHERE trx_mysql_thread_id = {} AND trx_state = 'LOCK WAIT'"
+    "BEGIN NOT ATOMIC SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END",
+    "SELECT count(*) FROM information_schema.processlist \
+      WHERE id = {} AND info LIKE 'UPDATE accounts%'"
 );
 
 /// Meets the first run of a handler half way, and lets all others pass.
@@ -113,9 +120,14 @@ impl Rival {
         self.runs.load(Ordering::SeqCst)
     }
 
+    /// Counts a run, and tells whether it is the first.
+    pub(crate) fn enter(&self) -> bool {
+        self.runs.fetch_add(1, Ordering::SeqCst) == 0
+    }
+
     /// The handler has the first account: at its first run, from here on the rival has the second and waits for the first.
     pub(crate) fn cross<DB: Server>(&self) -> BoxFuture<'static, ()> {
-        let first = self.runs.fetch_add(1, Ordering::SeqCst) == 0;
+        let first = self.enter();
         let holds = *self.holds.lock().expect("no holder panics");
         let url = self.url.clone();
         Box::pin(async move {

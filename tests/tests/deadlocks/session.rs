@@ -10,11 +10,10 @@ async fn all_are_restored(bank: &Bank<MySql>) {
     for _ in 0..bank.pool.options().get_max_connections() {
         let mut connection = bank.pool.acquire().await.expect("a connection");
         let set = connection
-            .fetch_one("SELECT @@autocommit AS commits, @@tx_read_only AS reads, @@in_transaction AS within")
+            .fetch_one("SELECT CONCAT(@@autocommit, @@tx_read_only, @@in_transaction)")
             .await
             .expect("the server answers");
-        let set: [i64; 3] = ["commits", "reads", "within"].map(|name| set.get(name));
-        assert_eq!(set, [1, 0, 0]);
+        assert_eq!(set.get::<String, _>(0), "ONOFF0");
         all.push(connection);
     }
 }

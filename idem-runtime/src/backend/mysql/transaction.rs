@@ -77,43 +77,81 @@ pub(super) async fn cancel(pool: &Pool<MySql>, connection_id: u64) -> sqlx::Resu
     Ok(())
 }
 
-/// What became of the session's transaction. Asked once: the answer takes its savepoint away.
+/// What became of the session's transaction, which is to be rolled back. Asked once: the answer takes its savepoint away.
 pub(super) async fn state(
     connection: &mut MySqlConnection,
     session: &Session,
     claim: Option<&Claim<'_>>,
 ) -> sqlx::Result<TransactionState> {
-    match connection.execute("RELEASE SAVEPOINT idem_claim").await {
-        Ok(_) => return Ok(TransactionState::Open),
-        // ER_SP_DOES_NOT_EXIST: it goes with its transaction, however that ends.
-        Err(error) if number(&error) == Some(1305) => {}
-        Err(error) => return Err(error),
-    }
-    // Another connection in our place: what the handler wrote through it committed by itself.
-    if session.connection_id != 0 && connection_id(&mut *connection).await? != session.connection_id
-    {
-        return Ok(TransactionState::Ended);
-    }
-    if session.flavour == Flavour::MariaDb {
-        match follows(&mut *connection).await? {
-            Follows::Nothing if session.connection_id != 0 => {
-                return Ok(TransactionState::RolledBack);
-            }
-            Follows::Nothing | Follows::Another => {}
-            Follows::ReadOnly => return Ok(TransactionState::Ended),
-        }
-    }
-    // A commit made the claim durable; a deadlock, which rolls everything back, did not.
-    let Some(claim) = claim else {
-        return Ok(TransactionState::Ended);
+    let follows = match gone(&mut *connection, session).await? {
+        Gone::No => return Ok(TransactionState::Open),
+        Gone::WithConnection => return Ok(TransactionState::Ended),
+        Gone::From(follows) => follows,
     };
+    match (claim, follows) {
+        (Some(claim), _) => look_for(connection, claim).await,
+        // A handler that commits and chains, and is the victim of a deadlock then, is not found out.
+        (None, Follows::Nothing) => Ok(TransactionState::RolledBack),
+        (None, Follows::ReadOnly) => Ok(TransactionState::Ended),
+        (None, Follows::Another | Follows::Unknown) => Ok(TransactionState::Unclear),
+    }
+}
+
+/// The same of one that is to be committed: its handler thinks that it is still there.
+pub(super) async fn state_at_commit(
+    connection: &mut MySqlConnection,
+    session: &Session,
+    claim: &Claim<'_>,
+) -> sqlx::Result<TransactionState> {
+    Ok(match gone(&mut *connection, session).await? {
+        Gone::No => TransactionState::Open,
+        Gone::From(Follows::Nothing | Follows::Another) => look_for(connection, claim).await?,
+        Gone::WithConnection | Gone::From(Follows::ReadOnly | Follows::Unknown) => {
+            TransactionState::Ended
+        }
+    })
+}
+
+/// A commit made the claim durable; a rollback, whoever asked for it, did not.
+async fn look_for(
+    connection: &mut MySqlConnection,
+    claim: &Claim<'_>,
+) -> sqlx::Result<TransactionState> {
     Ok(match MySql::look(connection, claim.id).await? {
         Some(record) if record.owner == claim.owner => TransactionState::Ended,
         _ => TransactionState::RolledBack,
     })
 }
 
+enum Gone {
+    No,
+    /// Another connection is in its place: what the handler wrote through it committed by itself.
+    WithConnection,
+    From(Follows),
+}
+
+async fn gone(connection: &mut MySqlConnection, session: &Session) -> sqlx::Result<Gone> {
+    match connection.execute("RELEASE SAVEPOINT idem_claim").await {
+        Ok(_) => return Ok(Gone::No),
+        // ER_SP_DOES_NOT_EXIST: it goes with its transaction, however that ends.
+        Err(error) if number(&error) == Some(1305) => {}
+        Err(error) => return Err(error),
+    }
+    if session.connection_id == 0 {
+        return Ok(Gone::From(Follows::Unknown));
+    }
+    if connection_id(&mut *connection).await? != session.connection_id {
+        return Ok(Gone::WithConnection);
+    }
+    Ok(Gone::From(match session.flavour {
+        Flavour::MariaDb => follows(connection).await?,
+        // What it allows after a rollback of its own is untested.
+        Flavour::MySql => Follows::Unknown,
+    }))
+}
+
 /// What follows a transaction that is gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Follows {
     /// The server rolled it back by itself, and no statement came after it.
     Nothing,
@@ -121,6 +159,7 @@ enum Follows {
     ReadOnly,
     /// One that may write, and that nobody committed: begun by a statement after the server's rollback, or by `AND CHAIN`.
     Another,
+    Unknown,
 }
 
 async fn follows(connection: &mut MySqlConnection) -> sqlx::Result<Follows> {

@@ -57,7 +57,11 @@ pub(super) async fn take<DB: Backend>(
 }
 
 /// Commits a body that is done, if its transaction is still what it was.
-pub(super) async fn commits<DB: Backend>(mut tx: Tx<DB>) -> Result<Finish, InboxError> {
+pub(super) async fn commits<DB: Backend>(
+    idempotency: Idempotency<DB>,
+    mut tx: Tx<DB>,
+    entry: Entry,
+) -> Result<Finish, InboxError> {
     let state = match timeout(COMMIT, tx.state(None)).await {
         Ok(Ok(state)) => state,
         Ok(Err(error)) => {
@@ -70,12 +74,11 @@ pub(super) async fn commits<DB: Backend>(mut tx: Tx<DB>) -> Result<Finish, Inbox
         }
     };
     let aborted = |why: &str| Ok(Finish::Failed(InboxError::TransactionAborted(why.into())));
-    if state == TransactionState::Ended {
+    if state != TransactionState::Open || tx.is_over() {
         tx.roll_back().await;
-        return Ok(Finish::Failed(InboxError::TransactionEnded));
-    }
-    if state == TransactionState::RolledBack || tx.is_over() {
-        tx.roll_back().await;
+        if is_durable(&idempotency, &entry, state).await? {
+            return Ok(Finish::Failed(InboxError::TransactionEnded));
+        }
         return aborted("an error before it was ignored, or the consumer rolled it back");
     }
     if tx.is_poisoned() || tx.is_nested() {
@@ -116,21 +119,30 @@ pub(super) async fn undo<DB: Backend>(
         }
     };
     tx.roll_back().await;
-    if state != TransactionState::Ended {
-        return Ok(Finish::RolledBack);
+    if is_durable(&idempotency, &entry, state).await? {
+        return Ok(Finish::Failed(InboxError::TransactionEnded));
     }
-    // A commit of the body's own made the row durable; a deadlock, which rolled everything back before other statements, did not.
-    if DB::ENDS_BY_ITSELF {
-        let limit = Instant::now() + COMMIT;
-        let mut alone = idempotency.reading(limit).await?;
-        let look =
-            async |connection: &mut DB::Connection| DB::processed(connection, &entry.id).await;
-        let row = alone.run(limit, look).await?;
-        if row.is_none_or(|row| row.owner != entry.owner) {
-            return Ok(Finish::RolledBack);
-        }
+    Ok(Finish::RolledBack)
+}
+
+/// Whether something of the transaction may be durable. Where an engine ends one by itself the row knows: a commit of the
+/// body's own made it durable, and a deadlock, which rolled everything back, did not.
+async fn is_durable<DB: Backend>(
+    idempotency: &Idempotency<DB>,
+    entry: &Entry,
+    state: TransactionState,
+) -> Result<bool, InboxError> {
+    match state {
+        TransactionState::Open => return Ok(false),
+        TransactionState::Ended => return Ok(true),
+        TransactionState::RolledBack if !DB::ENDS_BY_ITSELF => return Ok(false),
+        TransactionState::RolledBack | TransactionState::Unclear => {}
     }
-    Ok(Finish::Failed(InboxError::TransactionEnded))
+    let limit = Instant::now() + COMMIT;
+    let mut alone = idempotency.reading(limit).await?;
+    let look = async |connection: &mut DB::Connection| DB::processed(connection, &entry.id).await;
+    let row = alone.run(limit, look).await?;
+    Ok(row.is_some_and(|row| row.owner == entry.owner))
 }
 
 /// Runs a part to its end, whoever drops this.
