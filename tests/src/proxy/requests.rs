@@ -20,9 +20,8 @@ impl Request {
     pub fn begins(&self) -> bool {
         let text = self.text();
         matches!(self, Request::Statement(_))
-            && ["BEGIN", "START TRANSACTION"]
-                .iter()
-                .any(|begin| text.starts_with(begin))
+            // On MariaDB the session is set in the same message.
+            && (text.starts_with("BEGIN") || text.contains("START TRANSACTION"))
     }
 
     /// The statement's text, on one line.
