@@ -54,6 +54,8 @@ struct Mark {
     text: String,
     /// The advisory lock that the transaction holds.
     lock: (i32, i32),
+    /// The lock is no key's, so that no other transaction takes it.
+    is_own: bool,
 }
 
 impl Mark {
@@ -248,6 +250,7 @@ impl Backend for Postgres {
             mark: Some(Mark {
                 text: fused::mark(claim),
                 lock: (claim.lock_namespace, claim.id.lock_word()),
+                is_own: false,
             }),
             ..Session::default()
         }))
@@ -434,12 +437,13 @@ impl Backend for Postgres {
         statement.execute(pool).await.map(drop)
     }
 
-    /// The mark's lock is held by nobody else, and by this transaction until it ends.
+    /// Only where the lock is held by nobody else: a key's may be the next attempt's by then.
     fn cancel_dropped(
         pool: &Pool<Self>,
         session: &Session,
     ) -> Option<BoxFuture<'static, sqlx::Result<()>>> {
-        let text = session.mark.as_ref()?.cancel_holders();
+        let mark = session.mark.as_ref().filter(|mark| mark.is_own)?;
+        let text = mark.cancel_holders();
         let pool = pool.clone();
         Some(Box::pin(async move {
             let statement = sqlx::raw_sql(AssertSqlSafe(text));

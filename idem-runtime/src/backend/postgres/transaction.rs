@@ -37,6 +37,7 @@ pub(super) async fn begin_marked(
         mark: Some(Mark {
             text: mark.to_owned(),
             lock,
+            is_own: true,
         }),
         records_with_commit: prepared,
         ..Session::default()
