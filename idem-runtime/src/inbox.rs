@@ -64,6 +64,7 @@ mod message;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod source;
+mod suspects;
 pub(crate) mod verdict;
 mod worker;
 

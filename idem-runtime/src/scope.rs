@@ -178,6 +178,11 @@ impl RecordId {
         RecordId(digest::tagged("idem/inbox/1", parts))
     }
 
+    /// The row that counts how often a message's consumer was entered and did not come back.
+    pub(crate) fn of_entries(&self) -> RecordId {
+        RecordId(digest::tagged("idem/inbox-entries/1", [&self.0[..]]))
+    }
+
     /// A record's name as it was read from a database; `None` unless it is 32 bytes long.
     pub(crate) fn from_slice(bytes: &[u8]) -> Option<RecordId> {
         bytes.try_into().ok().map(RecordId)

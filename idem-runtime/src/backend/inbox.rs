@@ -63,6 +63,15 @@ pub(super) const STATE_PROCESSED: i16 = 1;
 /// The consumer ended the transaction itself.
 pub(super) const STATE_UNKNOWN: i16 = 2;
 
+/// A message's consumer was entered so often and did not come back: this is the first time, and each adds one. Such a row is no
+/// message's own.
+pub(super) const STATE_ENTERED: i16 = 3;
+
+/// How often a consumer was entered, by what its row says.
+pub(super) fn entries(state: i16) -> u32 {
+    u32::try_from(state - STATE_ENTERED + 1).unwrap_or(0)
+}
+
 /// See the module.
 pub trait InboxStore: Database {
     /// Whether the server may end a transaction by itself and leave no trace of that (a deadlock of InnoDB's).
@@ -89,6 +98,21 @@ pub trait InboxStore: Database {
     fn keep_unknown(
         connection: &mut Self::Connection,
         entry: &Entry,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Counts that a message's consumer is entered, by a statement of its own. Returns how often it was and did not leave, with
+    /// this time. `entry` is the row's that counts.
+    #[doc(hidden)]
+    fn count_entry(
+        connection: &mut Self::Connection,
+        entry: &Entry,
+    ) -> impl Future<Output = sqlx::Result<u32>> + Send;
+
+    /// Forgets that it was.
+    #[doc(hidden)]
+    fn forget_entries(
+        connection: &mut Self::Connection,
+        id: &RecordId,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// Deletes rows whose retention is over. Returns how many.

@@ -83,6 +83,19 @@ impl ConsumerSpec {
     pub(crate) fn ttl(&self) -> Duration {
         self.ttl.unwrap_or(TTL)
     }
+
+    /// Which message this is, to this consumer.
+    pub(super) fn identity(&self, message: &Incoming) -> Result<Identity, IdentityError> {
+        let id = self.id.of(message);
+        Identity::new(self.name, self.source, id.as_deref().map(str::as_bytes)).map_err(|error| {
+            match (error, self.id) {
+                (IdentityError::MissingId, MessageIdentity::Field(_)) => {
+                    IdentityError::MissingField
+                }
+                (error, _) => error,
+            }
+        })
+    }
 }
 
 /// One annotated consumer, as data and functions. `#[consumer]` implements it; nobody else does.
@@ -224,7 +237,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    fn of(error: &InboxError) -> Self {
+    pub(super) fn of(error: &InboxError) -> Self {
         let reason = error.to_string();
         if error.is_outage() {
             return Self::Outage(reason);
@@ -264,12 +277,7 @@ where
     S: Send + Sync,
 {
     let spec = &C::SPEC;
-    let id = spec.id.of(message);
-    let identity = Identity::new(spec.name, spec.source, id.as_deref().map(str::as_bytes))
-        .map_err(|error| match (error, spec.id) {
-            (IdentityError::MissingId, MessageIdentity::Field(_)) => IdentityError::MissingField,
-            (error, _) => error,
-        })?;
+    let identity = spec.identity(message)?;
     let timeout = spec.timeout.unwrap_or(idempotency.shared.settings.timeout);
     let mut attempt = Attempt::<DB, ()>::new(idempotency, identity, spec.ttl(), timeout);
     loop {

@@ -15,6 +15,7 @@ pub struct Incoming {
     message_id: Option<String>,
     broker_id: Option<String>,
     delivery: u32,
+    uncounted: bool,
 }
 
 impl Incoming {
@@ -28,6 +29,7 @@ impl Incoming {
             message_id: None,
             broker_id: None,
             delivery: 1,
+            uncounted: false,
         }
     }
 
@@ -56,6 +58,13 @@ impl Incoming {
     #[must_use]
     pub fn with_delivery(mut self, number: u32) -> Self {
         self.delivery = number.max(1);
+        self
+    }
+
+    /// Delivered before, by a broker that does not say how often.
+    #[must_use]
+    pub fn with_uncounted_deliveries(mut self) -> Self {
+        self.uncounted = true;
         self
     }
 
@@ -101,6 +110,12 @@ impl Incoming {
     #[must_use]
     pub fn delivery(&self) -> u32 {
         self.delivery
+    }
+
+    /// Whether it was delivered before by a broker that does not say how often.
+    #[must_use]
+    pub fn has_uncounted_deliveries(&self) -> bool {
+        self.uncounted
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +13,7 @@ use super::ConsumerSpec;
 use super::consumer::{Outcome, Run};
 use super::message::Incoming;
 use super::source::{Delivery, Redelivery, Source, SourceError};
+use super::suspects::{self, Watched};
 use crate::backend::Backend;
 use crate::backoff::{Backoff, doubled, jitter};
 use crate::faults;
@@ -45,6 +47,8 @@ pub(super) struct Worker<DB: Backend, S> {
     pub(super) max_deliveries: u32,
     pub(super) retry_pause: (Duration, Duration),
     pub(super) redelivery: Redelivery,
+    /// One place for messages that may be what ends the process.
+    pub(super) suspects: Semaphore,
 }
 
 /// A source, with its type erased.
@@ -178,41 +182,27 @@ async fn keep<D: Delivery>(delivery: &mut D, timeout: Duration) -> std::convert:
 impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
     /// Runs all consumers, one after the other. Those that are done are duplicates when the message comes again.
     async fn process(&self, message: &Incoming, stop: &CancellationToken) -> Whole {
+        let most = suspects::runs_of(message, self.max_deliveries);
+        let _alone = match most {
+            Some(_) => match stop.run_until_cancelled(self.suspects.acquire()).await {
+                Some(alone) => alone.ok(),
+                None => return Whole::Retry(None),
+            },
+            None => None,
+        };
         let mut retry = None;
         let mut reject = None;
-        for Registered { spec, run } in &self.consumers {
-            let mut pauses = Backoff::new(OUTAGE);
-            let mut interruptions = 0;
-            let outcome = loop {
-                let outcome = run(
-                    self.idempotency.clone(),
-                    self.state.clone(),
-                    message.clone(),
-                );
-                let mut outcome = outcome.await;
-                if let Outcome::Interrupted(reason) = outcome {
-                    interruptions += 1;
-                    outcome = if interruptions < INTERRUPTIONS {
-                        Outcome::Outage(reason)
-                    } else {
-                        Outcome::Retry(reason)
-                    };
-                }
-                match outcome {
-                    // Giving it back would only count its deliveries up.
-                    Outcome::Outage(reason) => {
-                        tracing::warn!(target: "idem", consumer = spec.name, reason, "a message waits for the database");
-                        let waited = tokio::time::sleep(pauses.next());
-                        if stop.run_until_cancelled(waited).await.is_none() {
-                            return Whole::Retry(None);
-                        }
-                    }
-                    outcome => break outcome,
-                }
+        for consumer in &self.consumers {
+            let spec = consumer.spec;
+            let outcome = match most {
+                Some(most) => self.watched(consumer, message, most, stop).await,
+                None => self.run(consumer, message, stop).await,
             };
             let named = |reason: &str| format!("consumer `{}`: {reason}", spec.name);
             match outcome {
-                Outcome::Done | Outcome::Outage(_) | Outcome::Interrupted(_) => {}
+                // It stops, and the message is as it was.
+                Outcome::Outage(_) | Outcome::Interrupted(_) => return Whole::Retry(None),
+                Outcome::Done => {}
                 Outcome::Duplicate => {
                     tracing::debug!(target: "idem", consumer = spec.name, ?message, "a duplicate");
                 }
@@ -225,6 +215,66 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
             (None, Some(reason)) => Whole::Reject(reason),
             (None, None) => Whole::Done,
         }
+    }
+
+    /// Runs a consumer. While the database is out of reach it waits: giving the message back would only count its deliveries up.
+    async fn run(
+        &self,
+        Registered { spec, run }: &Registered<DB, S>,
+        message: &Incoming,
+        stop: &CancellationToken,
+    ) -> Outcome {
+        let mut pauses = Backoff::new(OUTAGE);
+        let mut interruptions = 0;
+        loop {
+            let outcome = run(
+                self.idempotency.clone(),
+                self.state.clone(),
+                message.clone(),
+            );
+            let mut outcome = outcome.await;
+            if let Outcome::Interrupted(reason) = outcome {
+                interruptions += 1;
+                outcome = if interruptions < INTERRUPTIONS {
+                    Outcome::Outage(reason)
+                } else {
+                    Outcome::Retry(reason)
+                };
+            }
+            match outcome {
+                Outcome::Outage(reason) if waits(spec, &reason, &mut pauses, stop).await => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The same for a message that may be what ends the process: a run that does not come back is counted.
+    async fn watched(
+        &self,
+        consumer: &Registered<DB, S>,
+        message: &Incoming,
+        most: u32,
+        stop: &CancellationToken,
+    ) -> Outcome {
+        let spec = consumer.spec;
+        let identity = match spec.identity(message) {
+            Ok(identity) => identity,
+            Err(error) => return Outcome::of(&error.into()),
+        };
+        let mut pauses = Backoff::new(OUTAGE);
+        let watched = loop {
+            match Watched::enter(&self.idempotency, spec, &identity, most).await {
+                Ok(Ok(watched)) => break watched,
+                Ok(Err(reason)) => return Outcome::Reject(reason),
+                Err(error) => match Outcome::of(&error) {
+                    Outcome::Outage(reason) if waits(spec, &reason, &mut pauses, stop).await => {}
+                    outcome => return outcome,
+                },
+            }
+        };
+        let outcome = self.run(consumer, message, stop).await;
+        watched.leave().await;
+        outcome
     }
 
     async fn acknowledge<D: Delivery>(&self, delivery: &mut D) -> Result<(), SourceError> {
@@ -255,6 +305,18 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
         let (first, longest) = self.retry_pause;
         doubled(first, longest, delivery.saturating_sub(1))
     }
+}
+
+/// Pauses while the database is out of reach; `false` when it's time to stop.
+async fn waits(
+    spec: &ConsumerSpec,
+    reason: &str,
+    pauses: &mut Backoff,
+    stop: &CancellationToken,
+) -> bool {
+    tracing::warn!(target: "idem", consumer = spec.name, reason, "a message waits for the database");
+    let pause = tokio::time::sleep(pauses.next());
+    stop.run_until_cancelled(pause).await.is_some()
 }
 
 /// What is told in time. A broker that is short of memory or disk may not answer at all.

@@ -1,8 +1,9 @@
 //! A consumer of orders that leaves an effect for each message, to be killed.
 //!
 //! `DATABASE` is a database's URL with the tables in it. `NATS` (a server's URL), `STREAM`, `DURABLE` and `ACK_WAIT` (milliseconds), or
-//! `AMQP` (a server's URL) and `QUEUE`, say where the messages come from; `DEAD_LETTERS` where those go that can't be processed. It
-//! prints one line, `consuming`, once it can, and goes on until it is killed.
+//! `AMQP` (a server's URL) and `QUEUE`, say where the messages come from; `DEAD_LETTERS` where those go that can't be processed, and
+//! `MAX_DELIVERIES` after how many deliveries. It prints one line, `consuming`, once it can, and goes on until it is killed; the message
+//! `poison` kills it.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use idem_runtime::inbox::{Consumers, ConsumersHandle, Incoming};
 use idem_runtime::{Idempotency, Tx, consumer};
 use sqlx::pool::PoolOptions;
 
-/// The messages are their ids.
+/// The messages are their ids; one ends the process.
 macro_rules! consumes {
     ($module:ident, $db:ty, $insert:literal) => {
         mod $module {
@@ -21,7 +22,11 @@ macro_rules! consumes {
             #[consumer(source = "orders", name = "ledger", ttl = "1d")]
             async fn ledger(tx: &mut Tx<$db>, message: Incoming) -> sqlx::Result<()> {
                 let id = String::from_utf8_lossy(message.payload()).into_owned();
+                let is_poison = id == "poison";
                 sqlx::query($insert).bind(id).execute(&mut *tx).await?;
+                if is_poison {
+                    std::process::abort();
+                }
                 Ok(())
             }
 
@@ -78,7 +83,10 @@ async fn consume<DB: idem_runtime::Backend>(consumers: Consumers<DB, ()>) -> Con
             Amqp::new(variable("AMQP"), variable("QUEUE"), dead_letters),
         ),
     };
-    let consumers = consumers.concurrency(4);
+    let mut consumers = consumers.concurrency(4);
+    if let Ok(most) = std::env::var("MAX_DELIVERIES") {
+        consumers = consumers.max_deliveries(most.parse().expect("a number"));
+    }
     consumers.spawn().await.expect("the consumers start")
 }
 

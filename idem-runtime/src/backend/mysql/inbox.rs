@@ -4,7 +4,9 @@ use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{Executor, MySql, Row};
 use sqlx_core::transaction::TransactionManager;
 
-use super::super::inbox::{Entry, InboxStore, Processed, STATE_PROCESSED, STATE_UNKNOWN, Taken};
+use super::super::inbox::{
+    Entry, InboxStore, Processed, STATE_ENTERED, STATE_PROCESSED, STATE_UNKNOWN, Taken, entries,
+};
 use super::retention::execute_on;
 use super::{Manager, begin_read_committed, lock_not_won, number};
 use crate::scope::RecordId;
@@ -75,6 +77,19 @@ const DELETE: &str = concat!("DELETE r FROM ", chosen!("idem_inbox"));
 /// In no transaction.
 const KEEP_UNKNOWN: &str = insert!("", concat!(expired!(), " OR owner = VALUES(owner)"), "");
 
+/// In no transaction. What the condition reads is assigned last.
+const ENTER: &str = concat!(
+    "INSERT INTO idem_inbox (id, consumer, source, owner, state, processed_at, expires_at) \
+     VALUES (?, ?, ?, ?, ?, ",
+    now!(),
+    ", ",
+    now!(),
+    " + ?) ON DUPLICATE KEY UPDATE state = IF(",
+    expired!(),
+    ", VALUES(state), LEAST(state + 1, 32767)), owner = VALUES(owner), \
+     processed_at = VALUES(processed_at), expires_at = VALUES(expires_at)"
+);
+
 impl InboxStore for MySql {
     const ENDS_BY_ITSELF: bool = true;
 
@@ -109,6 +124,25 @@ impl InboxStore for MySql {
 
     async fn keep_unknown(connection: &mut MySqlConnection, entry: &Entry) -> sqlx::Result<()> {
         bind(KEEP_UNKNOWN, entry, STATE_UNKNOWN)
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+
+    async fn count_entry(connection: &mut MySqlConnection, entry: &Entry) -> sqlx::Result<u32> {
+        bind(ENTER, entry, STATE_ENTERED)
+            .execute(&mut *connection)
+            .await?;
+        let state: i16 = sqlx::query_scalar("SELECT state FROM idem_inbox WHERE id = ?")
+            .bind(entry.id.as_bytes().as_slice())
+            .fetch_one(connection)
+            .await?;
+        Ok(entries(state))
+    }
+
+    async fn forget_entries(connection: &mut MySqlConnection, id: &RecordId) -> sqlx::Result<()> {
+        sqlx::query("DELETE FROM idem_inbox WHERE id = ?")
+            .bind(id.as_bytes().as_slice())
             .execute(connection)
             .await
             .map(drop)

@@ -4,7 +4,7 @@ CREATE TABLE idem_inbox (
     consumer     text NOT NULL,
     source       text NOT NULL,
     owner        bytea NOT NULL,            -- the attempt that wrote the row
-    state        smallint NOT NULL,         -- 1 processed, 2 unknown
+    state        smallint NOT NULL,         -- 1 processed, 2 unknown; from 3: entered once, twice, …
     processed_at timestamptz NOT NULL,
     expires_at   timestamptz NOT NULL
 );

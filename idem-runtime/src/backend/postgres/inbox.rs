@@ -3,7 +3,9 @@
 use sqlx::postgres::PgConnection;
 use sqlx::{Postgres, Row};
 
-use super::super::inbox::{Entry, InboxStore, Processed, STATE_PROCESSED, STATE_UNKNOWN, Taken};
+use super::super::inbox::{
+    Entry, InboxStore, Processed, STATE_ENTERED, STATE_PROCESSED, STATE_UNKNOWN, Taken, entries,
+};
 use crate::scope::RecordId;
 
 /// Any isolation. The lock is tried and not waited for, so that no connection is held by a duplicate of a message whose
@@ -34,6 +36,17 @@ const KEEP_UNKNOWN: &str = "\
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, owner = excluded.owner, \
        processed_at = excluded.processed_at, expires_at = excluded.expires_at \
      WHERE k.expires_at <= statement_timestamp() OR k.owner = excluded.owner";
+
+/// In no transaction.
+const ENTER: &str = "\
+    INSERT INTO idem_inbox AS k (id, consumer, source, owner, state, processed_at, expires_at) \
+    VALUES ($1, $2, $3, $4, $5, statement_timestamp(), \
+       statement_timestamp() + $6 * interval '1 millisecond') \
+    ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, processed_at = excluded.processed_at, \
+       state = CASE WHEN k.expires_at <= statement_timestamp() THEN excluded.state \
+                    ELSE least(k.state::int + 1, 32767) END, \
+       expires_at = excluded.expires_at \
+    RETURNING state";
 
 impl InboxStore for Postgres {
     const ENDS_BY_ITSELF: bool = false;
@@ -81,6 +94,27 @@ impl InboxStore for Postgres {
             .bind(entry.owner.as_slice())
             .bind(STATE_UNKNOWN)
             .bind(entry.ttl_millis())
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+
+    async fn count_entry(connection: &mut PgConnection, entry: &Entry) -> sqlx::Result<u32> {
+        let state: i16 = sqlx::query_scalar(ENTER)
+            .bind(entry.id.as_bytes().as_slice())
+            .bind(&entry.consumer)
+            .bind(&entry.source)
+            .bind(entry.owner.as_slice())
+            .bind(STATE_ENTERED)
+            .bind(entry.ttl_millis())
+            .fetch_one(connection)
+            .await?;
+        Ok(entries(state))
+    }
+
+    async fn forget_entries(connection: &mut PgConnection, id: &RecordId) -> sqlx::Result<()> {
+        sqlx::query("DELETE FROM idem_inbox WHERE id = $1")
+            .bind(id.as_bytes().as_slice())
             .execute(connection)
             .await
             .map(drop)

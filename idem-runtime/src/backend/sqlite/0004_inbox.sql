@@ -4,7 +4,7 @@ CREATE TABLE idem_inbox (
     consumer     TEXT NOT NULL,
     source       TEXT NOT NULL,
     owner        BLOB NOT NULL,             -- the attempt that wrote the row
-    state        INTEGER NOT NULL,          -- 1 processed, 2 unknown
+    state        INTEGER NOT NULL,          -- 1 processed, 2 unknown; from 3: entered once, twice, …
     processed_at INTEGER NOT NULL,          -- milliseconds since 1970, as all times
     expires_at   INTEGER NOT NULL
 ) STRICT;

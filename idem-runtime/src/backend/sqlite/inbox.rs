@@ -3,7 +3,9 @@
 use sqlx::Sqlite;
 use sqlx::sqlite::SqliteConnection;
 
-use super::super::inbox::{Entry, InboxStore, Processed, STATE_PROCESSED, STATE_UNKNOWN, Taken};
+use super::super::inbox::{
+    Entry, InboxStore, Processed, STATE_ENTERED, STATE_PROCESSED, STATE_UNKNOWN, Taken, entries,
+};
 use crate::scope::RecordId;
 
 macro_rules! insert {
@@ -34,6 +36,19 @@ const PROCESSED: &str = concat!(
     now!()
 );
 
+/// In no transaction.
+const ENTER: &str = concat!(
+    "INSERT INTO idem_inbox (id, consumer, source, owner, state, processed_at, expires_at) \
+     SELECT ?1, ?2, ?3, ?4, ?5, t.now, t.now + ?6 FROM (SELECT ",
+    now!(),
+    " AS now) t WHERE true \
+     ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, processed_at = excluded.processed_at, \
+        state = CASE WHEN idem_inbox.expires_at <= excluded.processed_at THEN excluded.state \
+                     ELSE min(idem_inbox.state + 1, 32767) END, \
+        expires_at = excluded.expires_at \
+     RETURNING state"
+);
+
 impl InboxStore for Sqlite {
     const ENDS_BY_ITSELF: bool = false;
 
@@ -59,6 +74,27 @@ impl InboxStore for Sqlite {
 
     async fn keep_unknown(connection: &mut SqliteConnection, entry: &Entry) -> sqlx::Result<()> {
         insert(connection, KEEP_UNKNOWN, entry, STATE_UNKNOWN)
+            .await
+            .map(drop)
+    }
+
+    async fn count_entry(connection: &mut SqliteConnection, entry: &Entry) -> sqlx::Result<u32> {
+        let state: i16 = sqlx::query_scalar(ENTER)
+            .bind(entry.id.as_bytes().as_slice())
+            .bind(&entry.consumer)
+            .bind(&entry.source)
+            .bind(entry.owner.as_slice())
+            .bind(STATE_ENTERED)
+            .bind(entry.ttl_millis())
+            .fetch_one(connection)
+            .await?;
+        Ok(entries(state))
+    }
+
+    async fn forget_entries(connection: &mut SqliteConnection, id: &RecordId) -> sqlx::Result<()> {
+        sqlx::query("DELETE FROM idem_inbox WHERE id = ?1")
+            .bind(id.as_bytes().as_slice())
+            .execute(connection)
             .await
             .map(drop)
     }

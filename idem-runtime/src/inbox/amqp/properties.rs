@@ -24,6 +24,10 @@ pub(super) fn incoming(delivery: &lapin::message::Delivery) -> Incoming {
     let before = number(DELIVERIES).saturating_add(number(DELIVERY_COUNT));
     let deliveries = u32::try_from(before.saturating_add(1)).unwrap_or(u32::MAX);
     let mut incoming = Incoming::new(topic, delivery.data.clone()).with_delivery(deliveries);
+    // A classic queue says that it delivered a message before, and no more.
+    if delivery.redelivered && !headers.contains_key(DELIVERY_COUNT) {
+        incoming = incoming.with_uncounted_deliveries();
+    }
     if let Some(id) = delivery.properties.message_id() {
         incoming = incoming.with_message_id(id.as_str());
     }

@@ -23,6 +23,7 @@ use crate::setup::{Behaviour, Desk, Order, Tested};
 on_databases![
     messages_that_come_again_have_one_effect,
     a_process_that_is_killed_doubles_nothing,
+    a_message_that_kills_its_process_is_buried_and_no_other,
 ];
 
 /// A queue of orders, and one of dead letters, which the source makes.
@@ -187,6 +188,48 @@ async fn a_process_that_is_killed_doubles_nothing<DB: Tested>() {
     let messages = "SELECT COUNT(DISTINCT message) FROM effects";
     assert_eq!(desk.database().number(messages).await, published);
     assert_eq!(queues.ready(&queues.dead).await, 0);
+}
+
+async fn a_message_that_kills_its_process_is_buried_and_no_other<DB: Tested>() {
+    // The one counts deliveries, the other says no more than that there was one.
+    for kind in ["quorum", "classic"] {
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-queue-type".into(), AMQPValue::LongString(kind.into()));
+        let server = url("IDEM_AMQP_URL");
+        let (desk, queues) = (
+            Desk::<DB>::new().await,
+            Queues::at(&server, arguments).await,
+        );
+        let environment = [
+            ("DATABASE", desk.url()),
+            ("AMQP", &server),
+            ("QUEUE", &queues.orders),
+            ("DEAD_LETTERS", &queues.dead),
+            ("MAX_DELIVERIES", "2"),
+        ];
+        let durable = QueueDeclareOptions {
+            durable: true,
+            ..QueueDeclareOptions::default()
+        };
+        let dead = queues.channel.queue_declare(
+            queues.dead.as_str().into(),
+            durable,
+            FieldTable::default(),
+        );
+        dead.await.unwrap();
+        for id in ["m0", "m1", "poison", "m2"] {
+            queues.publish(Some(id), id.as_bytes()).await;
+        }
+        let deaths = child::restarted(&environment, async || {
+            desk.effects("1 = 1").await == 3 && queues.ready(&queues.dead).await == 1
+        });
+        let deaths = deaths.await;
+        let dead = queues.dead_letters(1).await;
+        assert_eq!(dead[0].data, b"poison", "{kind}");
+        assert!(deaths >= 3, "{kind}: {deaths}");
+        assert_eq!(desk.effects("message = 'poison'").await, 0);
+        assert_eq!(queues.ready(&queues.dead).await, 0);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,6 +18,7 @@ use crate::setup::{Behaviour, Desk, Order, Tested};
 on_databases![
     messages_that_come_again_have_one_effect,
     a_process_that_is_killed_doubles_nothing,
+    a_message_that_kills_its_process_is_buried_and_no_other,
 ];
 
 /// A stream of orders and one of dead letters.
@@ -57,6 +58,12 @@ impl Streams {
     pub(super) fn source(&self, durable: &str) -> JetStream {
         let dead = format!("{}.letters", self.dead);
         JetStream::new(self.client.clone(), &self.orders, durable, dead)
+    }
+
+    /// How many messages a stream has.
+    pub(super) async fn stored(&self, stream: &str) -> u64 {
+        let mut stream = self.context.get_stream(stream).await.unwrap();
+        stream.info().await.unwrap().state.messages
     }
 
     pub(super) async fn publish(&self, id: Option<&str>, payload: Vec<u8>) {
@@ -160,6 +167,32 @@ async fn a_process_that_is_killed_doubles_nothing<DB: Tested>() {
         info.delivered.consumer_sequence > info.delivered.stream_sequence,
         "some came again"
     );
+}
+
+async fn a_message_that_kills_its_process_is_buried_and_no_other<DB: Tested>() {
+    let (desk, streams) = (Desk::<DB>::new().await, Streams::new().await);
+    let (dead, server) = (format!("{}.letters", streams.dead), url("IDEM_NATS_URL"));
+    let environment = [
+        ("DATABASE", desk.url()),
+        ("NATS", &server),
+        ("STREAM", &streams.orders),
+        ("DURABLE", "ledger"),
+        ("ACK_WAIT", "500"),
+        ("DEAD_LETTERS", &dead),
+        ("MAX_DELIVERIES", "2"),
+    ];
+    // As many as are taken at once.
+    for id in ["m0", "m1", "poison", "m2"] {
+        streams.publish(Some(id), id.into()).await;
+    }
+    let deaths = child::restarted(&environment, async || {
+        desk.effects("1 = 1").await == 3 && streams.stored(&streams.dead).await == 1
+    });
+    // Deliveries are counted for what died with it, too; runs that are watched are not.
+    assert!(deaths.await >= 5);
+    streams.until_done("ledger").await;
+    assert_eq!(desk.effects("message = 'poison'").await, 0);
+    assert_eq!(streams.stored(&streams.dead).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
