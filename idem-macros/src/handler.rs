@@ -3,7 +3,7 @@
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, FnArg, Meta, Signature, Token, Visibility,
+    Attribute, FnArg, Meta, ReturnType, Signature, Token, Type, Visibility,
     parse::{Parse, ParseStream, Parser},
     punctuated::Punctuated,
 };
@@ -42,6 +42,15 @@ impl Handler {
             return Err(input.error(format!("`#[{attribute}]` goes on an `async fn`")));
         }
         let signature: Signature = input.parse()?;
+        if signature.asyncness.is_none() && answers_boxed_future(&signature) {
+            return Err(syn::Error::new_spanned(
+                &signature.ident,
+                format!(
+                    "`#[async_trait]` has rewritten this function; `#[{attribute}]` goes on an `async fn` that is no trait's: \
+                     write a free one, which may call the trait's method"
+                ),
+            ));
+        }
         let body: TokenStream = input.parse()?;
         let braced = body.clone().into_iter().next().is_some_and(
             |token| matches!(&token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace),
@@ -59,6 +68,21 @@ impl Handler {
             body,
         })
     }
+}
+
+/// Whether it returns `Pin<Box<dyn Future<..>>>`.
+fn answers_boxed_future(signature: &Signature) -> bool {
+    let ReturnType::Type(_, answer) = &signature.output else {
+        return false;
+    };
+    let Type::Path(path) = &**answer else {
+        return false;
+    };
+    let pinned = path.path.segments.last();
+    pinned.is_some_and(|last| {
+        let boxed = last.arguments.to_token_stream().to_string();
+        last.ident == "Pin" && boxed.contains("Box <") && boxed.contains("dyn")
+    })
 }
 
 /// Tells "this is no function" from "this function has a mistake", which the parser says better.

@@ -41,6 +41,17 @@ fn good_handlers_are_accepted() {
 }
 
 #[test]
+fn what_async_trait_made_of_a_method_is_one_error() {
+    let rewritten = "fn create<'async_trait>(tx: &'async_trait mut Tx<Postgres>, account: Account) \
+        -> ::core::pin::Pin<Box<dyn ::core::future::Future<Output = StatusCode> + Send + 'async_trait>> {}";
+    let fault = fault(rewritten);
+    assert!(
+        fault.starts_with("`#[async_trait]` has rewritten this function; `#[idempotent]` goes on"),
+        "{fault}"
+    );
+}
+
+#[test]
 fn a_handler_is_a_plain_async_function() {
     let tail = "(tx: &mut Tx<Postgres>, account: Account) {}";
     assert_eq!(

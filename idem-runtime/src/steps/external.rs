@@ -3,15 +3,18 @@
 mod policy;
 mod record;
 
+use std::future::Ready;
 use std::marker::PhantomData;
 use std::ops::AsyncFnOnce;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::policy::Missing;
 pub(super) use self::policy::{Declared, NoReconcile, Reconcile, Undeclared, With};
 pub use self::policy::{Policy, Retry};
 use self::record::{Begun, Rules, Source, begin, done, guarded, intend_again, put_off, refuse};
+use super::journal::Format;
 use super::outcome::{CallFailure, Classify, Reconciled, StepData};
 use super::stop::Interrupt;
 use super::{DownstreamKey, RunsAgain, Steps};
@@ -36,6 +39,7 @@ pub struct ExternalStep<'s, DB: Backend, E, C: ?Sized, I, P, R> {
     name: &'static str,
     client: &'s External<C>,
     input: I,
+    format: Format<I>,
     lifetime: Option<Duration>,
     reconcile: R,
     timeout: Duration,
@@ -88,6 +92,7 @@ impl<DB: Backend, E> Steps<DB, E> {
             name,
             client,
             input,
+            format: Format::JSON,
             lifetime: None,
             reconcile: NoReconcile,
             timeout: Duration::from_secs(30),
@@ -145,6 +150,7 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
             name: self.name,
             client: self.client,
             input: self.input,
+            format: self.format,
             lifetime: self.lifetime,
             reconcile: reconcile(self.reconcile),
             timeout: self.timeout,
@@ -153,7 +159,23 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
             policy: PhantomData,
         }
     }
+}
 
+/// The one method that a step without a word on lost answers has no right to, so that the compiler tells that once: the future of
+/// an async function would carry the bound, and be told it again where it is made and where it is awaited.
+impl<DB: Backend, E, C: ?Sized, I, P: Missing, R> ExternalStep<'_, DB, E, C, I, P, R> {
+    #[doc(hidden)]
+    pub fn call<T, X, F>(self, _: F) -> Ready<Result<T, X::Refusal>>
+    where
+        F: AsyncFnOnce(&C, &DownstreamKey, &I) -> Result<T, X> + RunsAgain,
+        P: Policy,
+        X: Classify,
+    {
+        unreachable!("nothing is both declared and missing")
+    }
+}
+
+impl<DB: Backend, E, C: ?Sized, I, R> ExternalStep<'_, DB, E, C, I, Declared, R> {
     /// Calls the service, and records what became of it. The first result that is recorded is returned to every run of the
     /// handler.
     ///
@@ -169,8 +191,6 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
     pub async fn call<T, X, F>(self, call: F) -> Result<T, X::Refusal>
     where
         F: AsyncFnOnce(&C, &DownstreamKey, &I) -> Result<T, X> + RunsAgain,
-        P: Policy,
-        I: StepData,
         T: StepData,
         X: Classify,
         R: Reconcile<C, T, X>,
@@ -187,24 +207,25 @@ impl<'s, DB: Backend, E, C: ?Sized, I, P, R> ExternalStep<'s, DB, E, C, I, P, R>
         };
         let core = &mut self.steps.core;
         let client = self.client.open();
-        let (key, input, mut resumed, mut refused) = match begin(core, &rules, &self.input).await {
-            Begun::Done => {
-                let value = core.recorded(rules.name).await;
-                core.leave();
-                return Ok(value);
-            }
-            Begun::Refused => {
-                let refusal = core.recorded(rules.name).await;
-                core.leave();
-                return Err(refusal);
-            }
-            Begun::Call {
-                key,
-                input,
-                resumed,
-                refused,
-            } => (key, input, resumed, refused),
-        };
+        let (key, input, mut resumed, mut refused) =
+            match begin(core, &rules, &self.input, &self.format).await {
+                Begun::Done => {
+                    let value = core.recorded(rules.name).await;
+                    core.leave();
+                    return Ok(value);
+                }
+                Begun::Refused => {
+                    let refusal = core.recorded(rules.name).await;
+                    core.leave();
+                    return Err(refusal);
+                }
+                Begun::Call {
+                    key,
+                    input,
+                    resumed,
+                    refused,
+                } => (key, input, resumed, refused),
+            };
         let mut intended = Instant::now();
         let mut unknown = 0;
         loop {

@@ -13,7 +13,7 @@ use crate::call::{AllParts, Split};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be kept for recovery",
     label = "this argument is neither data nor a part of the state",
-    note = "a `Steps` handler may run again without its request: what came from it must implement `Serialize` and `Deserialize`, by itself or inside `Json`, `Path`, `Query` or `Form`",
+    note = "a `Steps` handler may run again without its request: derive `Serialize` and `Deserialize` for what came from it, which is `T` for `Json<T>`, `Path<T>`, `Query<T>` and `Form<T>`",
     note = "a client or a configuration is taken from the state: `State<External<Client>>`"
 )]
 pub trait Keep<M>: Sized {

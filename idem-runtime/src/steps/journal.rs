@@ -168,7 +168,9 @@ impl Entry {
 }
 
 /// A value as it is stored, and as it will be read: a later run of the handler sees what this one does.
-pub(crate) fn through_storage<T: StepData>(value: &T) -> serde_json::Result<(Box<RawValue>, T)> {
+pub(crate) type Stored<T> = (Box<RawValue>, T);
+
+pub(crate) fn through_storage<T: StepData>(value: &T) -> serde_json::Result<Stored<T>> {
     let stored = serde_json::value::to_raw_value(value)?;
     let read = read(&stored)?;
     Ok((stored, read))
@@ -176,6 +178,21 @@ pub(crate) fn through_storage<T: StepData>(value: &T) -> serde_json::Result<(Box
 
 pub(crate) fn read<T: StepData>(stored: &RawValue) -> serde_json::Result<T> {
     serde_json::from_str(stored.get())
+}
+
+/// How a value is stored and read, for who does not know that it is data: each bound of an async function is told three times by
+/// the compiler where it is not met.
+#[derive(Debug)]
+pub(crate) struct Format<T> {
+    pub(crate) through_storage: fn(&T) -> serde_json::Result<Stored<T>>,
+    pub(crate) read: fn(&RawValue) -> serde_json::Result<T>,
+}
+
+impl<T: StepData> Format<T> {
+    pub(crate) const JSON: Self = Self {
+        through_storage: through_storage::<T>,
+        read: read::<T>,
+    };
 }
 
 /// A digest of JSON that does not depend on the order of members: maps have none.

@@ -37,6 +37,10 @@ pub enum Undeclared {}
 #[derive(Debug)]
 pub enum Declared {}
 
+/// Nothing is declared yet.
+pub trait Missing {}
+impl Missing for Undeclared {}
+
 /// What follows a lost answer is declared.
 #[diagnostic::on_unimplemented(
     message = "this external step does not say what follows a lost answer",

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::backend::{self, Backend};
 use crate::faults::{self, Plant};
 use crate::problem::Code;
-use crate::steps::journal::{self, Call, Entry, Kind, StepState};
+use crate::steps::journal::{self, Call, Entry, Format, Kind, StepState};
 use crate::steps::quotable::quotable;
 use crate::steps::stop::Interrupt;
 use crate::steps::{Core, DownstreamKey, Entered, StepData};
@@ -84,13 +84,14 @@ pub(super) enum Begun<I> {
 }
 
 /// Comes to the step, and records that it is begun if it is not.
-pub(super) async fn begin<DB: Backend, I: StepData>(
+pub(super) async fn begin<DB: Backend, I>(
     core: &mut Core<DB>,
     rules: &Rules,
     input: &I,
+    format: &Format<I>,
 ) -> Begun<I> {
     let entered = core.enter(rules.name, Kind::External).await;
-    let stored = journal::through_storage(input)
+    let stored = (format.through_storage)(input)
         .and_then(|(stored, input)| Ok((journal::digest_of(&stored)?, stored, input)));
     let (digest, stored, input) = match stored {
         Ok(stored) => stored,
@@ -118,7 +119,7 @@ pub(super) async fn begin<DB: Backend, I: StepData>(
             StepState::Done => Begun::Done,
             StepState::Refused => Begun::Refused,
             StepState::Begun | StepState::NotYet | StepState::Failed => {
-                let sent = call.input.as_deref().map(journal::read::<I>);
+                let sent = call.input.as_deref().map(format.read);
                 let Some(Ok(input)) = sent else {
                     let reason = format!(
                         "the input that step `{}` was begun with can't be read now",
