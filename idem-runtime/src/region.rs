@@ -20,9 +20,9 @@
 //!     .home_region("west", move |scope: ScopeKey| {
 //!         // The owner is (tenant, user): a tenant moves as a whole.
 //!         let tenant = scope.parts().into_iter().next();
-//!         let home = homes.read().map(|homes| homes.get(&tenant?).cloned());
+//!         let home = tenant.and_then(|tenant| homes.read().ok()?.get(&tenant).cloned());
 //!         async move {
-//!             let name = home.map_err(|_| "the homes can't be read")?.ok_or("no such tenant")?;
+//!             let name = home.ok_or("no such tenant")?;
 //!             let url = UriReference::parse(format!("https://{name}.api.example"))?;
 //!             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Region::new(name).url(url))
 //!         }
