@@ -21,6 +21,7 @@ use crate::key::IdempotencyKey;
 use crate::operation::{InFlight, KeyRequirement, KeySpace, Spec};
 use crate::operations::OperationId;
 use crate::problem::{Code, Problem};
+use crate::region::{self, Misdirected};
 use crate::replay::Replay;
 use crate::response::{CapturedResponse, StoredResponse};
 use crate::scope::{self, RecordId, ScopeKey};
@@ -139,6 +140,16 @@ pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
         }
     };
     let digest = key.as_ref().map(IdempotencyKey::digest).unwrap_or_default();
+    // A keyless request is written too, and must not be away from home either.
+    let misdirected = |misdirected: Misdirected| {
+        let signal = misdirected.signal;
+        signal.emit(spec.name, &digest, started.elapsed());
+        misdirected.problem.into_response(&settings.problems)
+    };
+    if let Err(refused) = idempotency.admit(&request.scope, spec).await {
+        return misdirected(refused);
+    }
+    let admitted = Instant::now();
     let rules = settings.rules(spec);
     let body = match buffer(request.body, &request.parts, rules.max_body).await {
         Ok(body) => body,
@@ -147,6 +158,12 @@ pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
             return problem.into_response(&settings.problems);
         }
     };
+    // Nothing bounds how long a client takes over its body, and the account may have moved meanwhile.
+    if admitted.elapsed() > region::ADMITTED_FOR
+        && let Err(refused) = idempotency.admit(&request.scope, spec).await
+    {
+        return misdirected(refused);
+    }
     let ticket = Ticket {
         idempotency: idempotency.clone(),
         spec,

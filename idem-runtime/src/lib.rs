@@ -144,6 +144,7 @@
 //! | [`fingerprint`] | what counts as the same request |
 //! | [`response`] | which fields of an answer are stored |
 //! | [`problem`] | every error answer, with its stable code |
+//! | [`region`] | accounts that have a home region, and what others are told |
 //! | [`telemetry`] | signals: one a request |
 //! | [`operations`] | operations with recovery points that are not resolved, and decisions about them |
 //! | [`macro@consumer`], [`inbox`] | messages of a broker, each processed once |
@@ -193,6 +194,7 @@ mod options;
 pub mod outbox;
 mod parcel;
 pub mod problem;
+pub mod region;
 mod replay;
 pub mod response;
 mod retention;

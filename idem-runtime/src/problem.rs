@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde::Serialize;
 
 pub use self::code::Code;
-use crate::{key::KeyError, response};
+use crate::{key::KeyError, region::Region, response};
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -118,6 +118,7 @@ pub struct Problem {
     retry_after: Option<Duration>,
     status_link: Option<UriReference>,
     expires: Option<i64>,
+    region: Option<Region>,
 }
 
 impl Problem {
@@ -131,6 +132,7 @@ impl Problem {
             retry_after: code.default_retry_after(),
             status_link: None,
             expires: None,
+            region: None,
         }
     }
 
@@ -168,6 +170,13 @@ impl Problem {
         self
     }
 
+    /// Adds the members `region` and, where it has an address, `region_url`: where the request belongs.
+    #[must_use]
+    pub fn region(mut self, region: Region) -> Problem {
+        self.region = Some(region);
+        self
+    }
+
     /// The answer.
     #[must_use]
     pub fn into_response(self, style: &ProblemStyle) -> Response {
@@ -178,6 +187,12 @@ impl Problem {
             detail: self.detail.as_deref().unwrap_or(self.code.default_detail()),
             code: self.code.as_str(),
             retryable: self.code.retryable(),
+            region: self.region.as_ref().map(Region::name),
+            region_url: self
+                .region
+                .as_ref()
+                .and_then(Region::address)
+                .map(UriReference::as_str),
         };
         let body = serde_json::to_vec(&body).expect("texts and numbers always serialize");
         let mut response = Response::new(Body::from(body));
@@ -220,6 +235,10 @@ struct Members<'a> {
     detail: &'a str,
     code: &'static str,
     retryable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region_url: Option<&'a str>,
 }
 
 fn whole_seconds(delay: Duration) -> u64 {

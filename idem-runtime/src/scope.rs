@@ -132,6 +132,13 @@ impl ScopeKey {
         ScopeKey(ScopeBuilder::text_of(owner))
     }
 
+    /// The parts of a tuple, each an owner of its own: of `(tenant, user)` first the tenant. An owner that is no tuple is its
+    /// only part.
+    #[must_use]
+    pub fn parts(&self) -> Vec<ScopeKey> {
+        stored::parts(&self.0)
+    }
+
     /// The canonical text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -79,7 +79,7 @@ const DURATION: &str = "idempotency_request_duration_seconds";
 /// | level | signals |
 /// |---|---|
 /// | `ERROR` | `StoreFailure` |
-/// | `WARN` | `Mismatch`, `Overloaded`, `Unresolved` |
+/// | `WARN` | `Mismatch`, `WrongRegion`, `Overloaded`, `Unresolved` |
 /// | `INFO` | all others |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -98,10 +98,13 @@ pub enum Signal {
     ReservationConflict,
     /// The attempt was rolled back and its key let go: the client may try again with it.
     Released,
-    /// The database was out of reach, its pool exhausted, or a commit's acknowledgement lost.
+    /// The database was out of reach, its pool exhausted, a commit's acknowledgement lost, or the account's home region not to
+    /// be found out.
     StoreFailure,
     /// Refused before the store was asked: no key, an invalid key, a body too large.
     Refused,
+    /// The account's home is another region, or it is on its way there.
+    WrongRegion,
     /// No key, with `key = "optional"`: the handler ran without protection.
     Unprotected,
     /// Too many in flight or waiting, or the server drains.
@@ -112,7 +115,7 @@ pub enum Signal {
 
 impl Signal {
     /// Every signal, for documentation and tests.
-    pub const ALL: [Signal; 12] = [
+    pub const ALL: [Signal; 13] = [
         Signal::Accepted,
         Signal::Replayed,
         Signal::Mismatch,
@@ -122,6 +125,7 @@ impl Signal {
         Signal::Released,
         Signal::StoreFailure,
         Signal::Refused,
+        Signal::WrongRegion,
         Signal::Unprotected,
         Signal::Overloaded,
         Signal::Unresolved,
@@ -140,6 +144,7 @@ impl Signal {
             Signal::Released => "released",
             Signal::StoreFailure => "store_failure",
             Signal::Refused => "refused",
+            Signal::WrongRegion => "wrong_region",
             Signal::Unprotected => "unprotected",
             Signal::Overloaded => "overloaded",
             Signal::Unresolved => "unresolved",
@@ -151,7 +156,9 @@ impl Signal {
     pub const fn level(self) -> Level {
         match self {
             Signal::StoreFailure => Level::ERROR,
-            Signal::Mismatch | Signal::Overloaded | Signal::Unresolved => Level::WARN,
+            Signal::Mismatch | Signal::WrongRegion | Signal::Overloaded | Signal::Unresolved => {
+                Level::WARN
+            }
             _ => Level::INFO,
         }
     }

@@ -182,6 +182,13 @@ impl<DB: Backend> Tx<DB> {
         outcome
     }
 
+    /// What it was begun by.
+    pub(crate) fn idempotency(&self) -> Idempotency<DB> {
+        Idempotency {
+            shared: self.shared.clone(),
+        }
+    }
+
     /// The trace of the request that the transaction serves.
     pub(crate) fn belong_to(&mut self, trace: Option<TraceContext>) {
         self.trace = trace;

@@ -9,9 +9,11 @@ use super::{Idempotency, Settings, StartupError};
 use crate::backend::{Backend, Isolation, RoundTrips};
 use crate::cipher::PayloadCipher;
 use crate::operation::{Errors, Expired, InFlight};
-use crate::outbox::{TraceContext, TraceHook};
+use crate::outbox::{BoxError, TraceContext, TraceHook};
 use crate::problem::{ProblemStyle, UriReference};
+use crate::region::{Home, HomeRegion};
 use crate::response::HeaderPolicy;
+use crate::scope::ScopeKey;
 
 /// The defaults of all handlers of one database, and what no attribute can say.
 ///
@@ -39,6 +41,7 @@ use crate::response::HeaderPolicy;
 /// | [`max_message`](Self::max_message) | 1 MiB |
 /// | [`notify`](Self::notify) | yes |
 /// | [`trace_context`](Self::trace_context) | the request's |
+/// | [`home_region`](Self::home_region) | every account is at home |
 #[derive(Debug)]
 pub struct IdempotencyBuilder<DB: Backend> {
     pool: Pool<DB>,
@@ -168,6 +171,24 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         self
     }
 
+    /// The region that this process writes in, and how an account's home is found out: in a cache, by a query. Requests of accounts
+    /// with another home are answered 421 `idempotency-wrong-region`, before their body is read.
+    ///
+    /// The lookup is asked for every request, replays too, so a query makes each as slow as itself. It is given
+    /// [`store_timeout`](Self::store_timeout); when it fails, panics or takes longer, the request is answered 503
+    /// `idempotency-region-unavailable`. See [`region`](crate::region).
+    #[must_use]
+    pub fn home_region<L, F, H, E>(mut self, here: impl Into<String>, lookup: L) -> Self
+    where
+        L: Fn(ScopeKey) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<H, E>> + Send + 'static,
+        H: Into<Home>,
+        E: Into<BoxError>,
+    {
+        self.settings.home = Some(HomeRegion::new(here.into(), lookup));
+        self
+    }
+
     /// Where a client learns of an operation: `base`, a `/` and the operation's id are sent as `Link: <..>; rel="status"` with the
     /// answers that say that its outcome is unknown, or that it is not ended. Serve it with
     /// [`Idempotency::status`](Idempotency::status).
@@ -200,6 +221,8 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
             Some("`max_in_flight` must be at least 1: with 0 every request is refused")
         } else if settings.max_message == 0 {
             Some("`max_message` must be at least 1: with 0 nothing could be staged")
+        } else if settings.home.as_ref().is_some_and(|home| !home.is_named()) {
+            Some("`home_region` needs this region's name: without one no account is at home")
         } else {
             None
         };

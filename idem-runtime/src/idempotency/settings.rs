@@ -9,6 +9,7 @@ use crate::faults::{self, Plant};
 use crate::operation::{Errors, Expired, InFlight, Spec};
 use crate::outbox::TraceHook;
 use crate::problem::{ProblemStyle, UriReference};
+use crate::region::HomeRegion;
 use crate::response::HeaderPolicy;
 
 /// The defaults, and what no attribute can say.
@@ -47,6 +48,8 @@ pub(crate) struct Settings {
     /// Whether staged messages are told of by the database.
     pub(crate) notify: bool,
     pub(crate) trace: Option<TraceHook>,
+    /// Where accounts have a home region.
+    pub(crate) home: Option<HomeRegion>,
 }
 
 impl Default for Settings {
@@ -80,6 +83,7 @@ impl Default for Settings {
             max_message: 1024 * 1024,
             notify: true,
             trace: None,
+            home: None,
         }
     }
 }

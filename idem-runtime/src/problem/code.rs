@@ -14,6 +14,10 @@ pub enum Code {
     KeyInvalid,
     /// An owner of the key that can't be stored: too long, or with a NUL in it.
     ScopeInvalid,
+    /// The account's writes go to another region.
+    WrongRegion,
+    /// It is not known, or not settled, which region the account's writes go to.
+    RegionUnavailable,
     /// A body over `max_body`.
     RequestTooLarge,
     /// A body that broke off, or that the connection's protocol refused.
@@ -61,10 +65,12 @@ struct Row {
 
 impl Code {
     /// Every code, for documentation and tests.
-    pub const ALL: [Code; 20] = [
+    pub const ALL: [Code; 22] = [
         Code::KeyMissing,
         Code::KeyInvalid,
         Code::ScopeInvalid,
+        Code::WrongRegion,
+        Code::RegionUnavailable,
         Code::RequestTooLarge,
         Code::BodyUnreadable,
         Code::KeyReused,
@@ -120,6 +126,7 @@ impl Code {
     pub(super) const fn default_retry_after(self) -> Option<Duration> {
         match self {
             Code::KeyInProgress
+            | Code::RegionUnavailable
             | Code::Overloaded
             | Code::StoreUnavailable
             | Code::HandlerTimedOut
@@ -154,6 +161,23 @@ impl Code {
                 retryable: false,
                 detail: "What this request says of whose Idempotency-Key it sends is too long, or \
                          holds a NUL character, and the request was not processed.",
+            },
+            // RFC 9110, section 15.5.20: this server is not one that can answer for the target.
+            Code::WrongRegion => Row {
+                code: "idempotency-wrong-region",
+                status: StatusCode::MISDIRECTED_REQUEST,
+                title: "This account is processed in another region",
+                retryable: false,
+                detail: "The request was not processed here, and would not be later. Send it to the \
+                         region that is named, with the same Idempotency-Key.",
+            },
+            Code::RegionUnavailable => Row {
+                code: "idempotency-region-unavailable",
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                title: "The account's region is not known at the moment",
+                retryable: true,
+                detail: "The account may be on its way to another region. The request was not \
+                         processed. Retry later with the same Idempotency-Key.",
             },
             Code::RequestTooLarge => Row {
                 code: "request-too-large",

@@ -120,6 +120,8 @@ fn codes_and_statuses_are_those_of_the_contract() {
             (400, "idempotency-key-missing", false),
             (400, "idempotency-key-invalid", false),
             (400, "idempotency-scope-invalid", false),
+            (421, "idempotency-wrong-region", false),
+            (503, "idempotency-region-unavailable", true),
             (413, "request-too-large", false),
             (400, "request-body-unreadable", true),
             (422, "idempotency-key-reused", false),
@@ -162,6 +164,7 @@ fn where_the_outcome_may_be_unknown_no_new_key_is_suggested() {
         Code::EffectOutsideTransaction,
         Code::KeyExpired,
         Code::KeyInProgress,
+        Code::WrongRegion,
     ] {
         let detail = code.default_detail().to_lowercase();
         assert!(
@@ -185,6 +188,19 @@ async fn a_refused_key_is_not_repeated() {
     let detail = members(problem.into_response(&ProblemStyle::default())).await["detail"].clone();
     assert_eq!(detail, error.to_string());
     assert!(!detail.to_string().contains("secret"));
+}
+
+#[tokio::test]
+async fn a_region_is_named_with_its_address_if_it_has_one() {
+    let problem = Problem::new(Code::WrongRegion);
+    let named = problem.clone().region(Region::new("east \"1\""));
+    let named = members(named.into_response(&ProblemStyle::default())).await;
+    assert_eq!(named["region"], "east \"1\"");
+    assert!(named.get("region_url").is_none());
+    let url = UriReference::parse("https://east.api.example/").unwrap();
+    let reached = problem.region(Region::new("east").url(url));
+    let reached = members(reached.into_response(&ProblemStyle::default())).await;
+    assert_eq!(reached["region_url"], "https://east.api.example/");
 }
 
 #[test]

@@ -34,6 +34,21 @@ impl Scope for ScopeKey {
     }
 }
 
+/// The parts of a tuple; the whole text where it is none.
+pub(super) fn parts(text: &str) -> Vec<ScopeKey> {
+    let mut parts = Vec::new();
+    let inner = text
+        .strip_prefix('(')
+        .and_then(|text| text.strip_suffix(')'));
+    let mut left = inner.unwrap_or(text);
+    while let Some(after) = part(left) {
+        let (this, after) = left.split_at(left.len() - after.len());
+        parts.push(ScopeKey(this.to_owned()));
+        left = after;
+    }
+    parts
+}
+
 /// Reads one part, and returns what follows it.
 fn part(text: &str) -> Option<&str> {
     let (tag, rest) = (text.chars().next()?, text.get(1..)?);
@@ -93,6 +108,21 @@ mod tests {
             assert_eq!(written.as_str().parse(), Ok(written.clone()));
             assert_eq!(ScopeKey::of(&written), written, "it is its own owner");
         }
+    }
+
+    #[test]
+    fn an_owner_has_the_parts_that_it_is_made_of() {
+        let owner = ScopeKey::of(&("a(b:c", (7, "d"), Uuid::nil()));
+        let parts = [
+            ScopeKey::of("a(b:c"),
+            ScopeKey::of(&(7, "d")),
+            ScopeKey::of(&Uuid::nil()),
+        ];
+        assert_eq!(owner.parts(), parts);
+        for alone in [ScopeKey::of("(s1:a)"), ScopeKey::of(&-7), ScopeKey::of("")] {
+            assert_eq!(alone.parts(), std::slice::from_ref(&alone));
+        }
+        assert_eq!(ScopeKey::of(&("a",)).parts(), [ScopeKey::of("a")]);
     }
 
     #[test]

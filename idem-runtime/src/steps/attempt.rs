@@ -332,6 +332,15 @@ impl<DB: Backend> Attempt<DB> {
         self.interrupted(why).await
     }
 
+    /// Leaves the operation to whoever comes after `delay`, as if it had not been taken.
+    pub(crate) async fn put_back(self, delay: Duration) -> Ended {
+        match self.hand_over(delay, true).await {
+            Ok(true) => Ended::Later,
+            Ok(false) => Ended::Elsewhere,
+            Err(error) => Ended::Store(error),
+        }
+    }
+
     async fn interrupted(self, why: Interrupt) -> Ended {
         match why {
             Interrupt::LostLease | Interrupt::Again => Ended::Elsewhere,

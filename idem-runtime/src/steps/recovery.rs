@@ -27,10 +27,13 @@ use crate::faults;
 use crate::idempotency::{Idempotency, StoreError};
 use crate::operation::{Operation, Spec};
 use crate::operations::OperationId;
+use crate::scope::{NotAScopeKey, ScopeKey};
 use crate::telemetry;
 
 /// How often operations that no handler is registered for are looked for.
 const ORPHANS_EVERY: Duration = Duration::from_secs(60);
+/// How soon an operation is looked at again whose account has another home region.
+const HOME_EVERY: Duration = Duration::from_secs(60);
 
 /// What became of one operation that was taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -427,6 +430,10 @@ where
         shutdown: Some(stop),
         idempotency,
     };
+    if let Err(reason) = at_home(&attempt.idempotency, &row.scope).await {
+        tracing::warn!(target: "idem", operation = spec.name, %id, reason, "an operation is left alone here");
+        return told(spec.name, id, attempt.put_back(HOME_EVERY).await);
+    }
     let most = attempt.idempotency.shared.settings.max_attempts;
     if i64::from(row.tries) > i64::from(most) {
         let reason = format!(
@@ -482,6 +489,16 @@ where
         std::future::ready(loaded).boxed()
     });
     told(spec.name, id, attempt.run(again).await)
+}
+
+/// Whether the operation's account may be written here: another region's worker may have the operation too, when an account
+/// moved.
+async fn at_home<DB: Backend>(idempotency: &Idempotency<DB>, scope: &str) -> Result<(), String> {
+    let scope: ScopeKey = scope
+        .parse()
+        .map_err(|error: NotAScopeKey| error.to_string())?;
+    let at_home = idempotency.expect_home(&scope).await;
+    at_home.map_err(|error| error.to_string())
 }
 
 /// What is stored will not change by itself; a cipher's service may come back.
