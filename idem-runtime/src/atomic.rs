@@ -118,7 +118,7 @@ impl<DB: Backend> Attempt<DB> {
                 fingerprint: &self.fingerprint,
                 fingerprint_options: options.as_deref(),
                 owner,
-                lock_namespace: shared.settings.lock_namespace,
+                lock_namespace: shared.settings.lock_namespace(),
             };
             let step = self
                 .once(&claim, &mut ready, &unacknowledged, conflict, limit)
@@ -239,9 +239,7 @@ impl<DB: Backend> Attempt<DB> {
                     .await
             }
             Ran::TimedOut => {
-                // The statement that the dropped handler left running holds its locks until it ends.
-                let cancelled = DB::cancel(&self.ticket.idempotency.shared.pool, tx.session());
-                let _ = timeout(CLEAN_UP, cancelled).await;
+                self.ticket.idempotency.cancel(tx.session()).await;
                 self.undo(tx, claim, self.released(Code::HandlerTimedOut))
                     .await
             }

@@ -22,6 +22,7 @@ pub(crate) use self::errors::StoreError;
 use self::schema::Schema;
 pub(crate) use self::settings::{Rules, Settings};
 use crate::accept::Landed;
+use crate::atomic::CLEAN_UP;
 use crate::backend::{Backend, Claim};
 use crate::beginning::Beginning;
 use crate::filter::RecentKeys;
@@ -140,7 +141,10 @@ impl<DB: Backend> Idempotency<DB> {
     pub(crate) async fn server(&self, connection: &mut DB::Connection) -> sqlx::Result<DB::Server> {
         self.shared
             .server
-            .get_or_try_init(|| DB::detect(connection, self.shared.settings.transaction_pooling))
+            .get_or_try_init(|| {
+                let settings = &self.shared.settings;
+                DB::detect(connection, settings.transaction_pooling, settings.hints)
+            })
             .await
             .cloned()
     }
@@ -193,6 +197,14 @@ impl<DB: Backend> Idempotency<DB> {
         match turn {
             Ok(Ok(permit)) => Ok(Some(permit)),
             _ => Err(StoreError::TimedOut("the writer's turn")),
+        }
+    }
+
+    /// Stops the statement that a handler left running when it was dropped, and which holds its locks until it ends.
+    pub(crate) async fn cancel(&self, session: &DB::Session) {
+        if self.shared.settings.hints {
+            let cancelled = DB::cancel(&self.shared.pool, session);
+            let _ = tokio::time::timeout(CLEAN_UP, cancelled).await;
         }
     }
 

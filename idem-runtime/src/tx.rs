@@ -209,7 +209,7 @@ impl<DB: Backend> Tx<DB> {
 
     /// Stages a message.
     pub(crate) async fn stage(&mut self, message: &Staged<'_>) -> sqlx::Result<()> {
-        let notify = self.shared.settings.notify;
+        let notify = self.shared.settings.notifies();
         // Counted before it is known: whoever is woken for nothing finds nothing.
         self.staged += 1;
         DB::stage(&mut self.connection, message, notify).await
@@ -320,7 +320,8 @@ impl<DB: Backend> Drop for Tx<DB> {
     fn drop(&mut self) {
         if self.open {
             // The statement that a dropped future left running holds its locks until it ends.
-            if let Some(cancelled) = DB::cancel_dropped(&self.shared.pool, &self.session)
+            if self.shared.settings.hints
+                && let Some(cancelled) = DB::cancel_dropped(&self.shared.pool, &self.session)
                 && let Ok(runtime) = tokio::runtime::Handle::try_current()
             {
                 runtime.spawn(timeout(ROLLBACK, cancelled));

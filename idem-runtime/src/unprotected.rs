@@ -72,8 +72,7 @@ async fn once<DB: Backend>(
             return Err(StoreError::Database(error));
         }
         Err(_) => {
-            let cancelled = DB::cancel(&ticket.idempotency.shared.pool, tx.session());
-            let _ = timeout(CLEAN_UP, cancelled).await;
+            ticket.idempotency.cancel(tx.session()).await;
             tx.abandon();
             return refuse(Code::HandlerTimedOut);
         }

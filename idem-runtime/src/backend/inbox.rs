@@ -19,9 +19,9 @@ pub struct Entry {
     pub(crate) owner: [u8; 16],
     /// How long the row stays, from its insertion.
     pub(crate) ttl: Duration,
-    /// The first integer of advisory locks.
+    /// The first integer of advisory locks; `None`: none are taken.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
-    pub(crate) lock_namespace: i32,
+    pub(crate) lock_namespace: Option<i32>,
 }
 
 impl Entry {

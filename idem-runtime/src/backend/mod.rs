@@ -53,11 +53,13 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
     #[doc(hidden)]
     type Server: Clone + Send + Sync + Debug;
 
-    /// Asks the server what it is. `pooled`: it is reached through a pooler of transactions, if the engine has such.
+    /// Asks the server what it is. `pooled`: it is reached through a pooler of transactions, if the engine has such. `hints`: it is sent
+    /// what only spares work.
     #[doc(hidden)]
     fn detect(
         connection: &mut Self::Connection,
         pooled: bool,
+        hints: bool,
     ) -> impl Future<Output = sqlx::Result<Self::Server>> + Send;
 
     /// Whether an attempt whose claim was won may still find another's record: then it looks once more
@@ -343,11 +345,12 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         batch: u32,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
-    /// Deletes records whose retention is over. Returns how many.
+    /// Deletes records whose retention is over. Returns how many. `hints`: what makes the next sweep faster may be done besides.
     #[doc(hidden)]
     fn delete_expired(
         connection: &mut Self::Connection,
         batch: u32,
+        hints: bool,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     /// Deletes the completed records of one scope among the `batch` records that follow `after`.

@@ -115,7 +115,7 @@ impl Backend for MySql {
     type Session = Session;
     type Server = Server;
 
-    async fn detect(connection: &mut MySqlConnection, _: bool) -> sqlx::Result<Server> {
+    async fn detect(connection: &mut MySqlConnection, _: bool, _: bool) -> sqlx::Result<Server> {
         let version: String = sqlx::query_scalar("SELECT VERSION()")
             .fetch_one(&mut *connection)
             .await?;
@@ -302,7 +302,11 @@ impl Backend for MySql {
         retention::erase_answers(connection, batch).await
     }
 
-    async fn delete_expired(connection: &mut MySqlConnection, batch: u32) -> sqlx::Result<u64> {
+    async fn delete_expired(
+        connection: &mut MySqlConnection,
+        batch: u32,
+        _: bool,
+    ) -> sqlx::Result<u64> {
         retention::delete_expired(connection, batch).await
     }
 

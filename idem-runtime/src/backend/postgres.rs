@@ -52,20 +52,20 @@ pub struct Session {
 #[derive(Debug)]
 struct Mark {
     text: String,
-    /// The advisory lock that the transaction holds.
-    lock: (i32, i32),
+    /// The advisory lock that the transaction holds, if such are taken.
+    lock: Option<(i32, i32)>,
     /// The lock is no key's, so that no other transaction takes it.
     is_own: bool,
 }
 
 impl Mark {
     /// Cancels what the holders of its lock run.
-    fn cancel_holders(&self) -> String {
-        let (first, second) = self.lock;
-        format!(
+    fn cancel_holders(&self) -> Option<String> {
+        let (first, second) = self.lock?;
+        Some(format!(
             "{CANCEL_HOLDERS} AND classid::bigint = {first}::bigint & 4294967295 \
                AND objid::bigint = {second}::bigint & 4294967295"
-        )
+        ))
     }
 }
 
@@ -75,6 +75,8 @@ pub struct Server {
     fusing: fused::Fusing,
     /// See [`pooling`].
     pooled: bool,
+    /// Advisory locks are taken.
+    locks: bool,
 }
 
 /// The columns of a record, in the order in which [`record`] reads them.
@@ -111,8 +113,13 @@ const LOOK_TOGETHER: &str = concat!(
 const CLAIM: &str = "\
     SELECT pg_backend_pid() AS process, \
        CASE WHEN l.won THEN pg_current_xact_id()::text END AS transaction, \
-       EXISTS (SELECT FROM idem_keys WHERE id = $3) AS found \
-      FROM (SELECT pg_try_advisory_xact_lock($1, $2) AS won) l";
+       EXISTS (SELECT FROM idem_keys WHERE id = $1) AS found \
+      FROM (SELECT pg_try_advisory_xact_lock($2, $3) AS won) l";
+
+/// The same without the lock, which is won by all.
+const CLAIM_UNLOCKED: &str = "\
+    SELECT pg_backend_pid() AS process, pg_current_xact_id()::text AS transaction, \
+       EXISTS (SELECT FROM idem_keys WHERE id = $1) AS found";
 
 macro_rules! insert {
     ($($rest:literal),*) => {
@@ -177,9 +184,10 @@ impl Backend for Postgres {
     type Session = Session;
     type Server = Server;
 
-    async fn detect(_: &mut PgConnection, pooled: bool) -> sqlx::Result<Server> {
+    async fn detect(_: &mut PgConnection, pooled: bool, hints: bool) -> sqlx::Result<Server> {
         Ok(Server {
             pooled,
+            locks: hints,
             ..Server::default()
         })
     }
@@ -249,7 +257,7 @@ impl Backend for Postgres {
         Ok(claimed.then(|| Session {
             mark: Some(Mark {
                 text: fused::mark(claim),
-                lock: (claim.lock_namespace, claim.id.lock_word()),
+                lock: claim.lock(),
                 is_own: false,
             }),
             ..Session::default()
@@ -294,7 +302,7 @@ impl Backend for Postgres {
             return Ok(session);
         }
         let fusing = Self::fuses(server, round_trips).then_some(&server.fusing);
-        transaction::begin_marked(connection, fusing, isolation, mark).await
+        transaction::begin_marked(connection, fusing, isolation, mark, server.locks).await
     }
 
     fn records_with_commit(session: &Session, length: usize) -> bool {
@@ -334,12 +342,13 @@ impl Backend for Postgres {
         session: &mut Session,
         claim: &Claim<'_>,
     ) -> sqlx::Result<Claimed> {
-        let row = sqlx::query(CLAIM)
-            .bind(claim.lock_namespace)
-            .bind(claim.id.lock_word())
-            .bind(claim.id.as_bytes().as_slice())
-            .fetch_one(&mut *connection)
-            .await?;
+        let lock = claim.lock();
+        let statement = lock.map_or(CLAIM_UNLOCKED, |_| CLAIM);
+        let mut query = sqlx::query(statement).bind(claim.id.as_bytes().as_slice());
+        if let Some((first, second)) = lock {
+            query = query.bind(first).bind(second);
+        }
+        let row = query.fetch_one(&mut *connection).await?;
         session.process = row.try_get(0)?;
         session.transaction = row.try_get(1)?;
         let won = session.transaction.is_some();
@@ -427,7 +436,10 @@ impl Backend for Postgres {
     async fn cancel(pool: &Pool<Self>, session: &Session) -> sqlx::Result<()> {
         // One message, whatever is between here and the server.
         let text = match &session.mark {
-            Some(mark) => mark.cancel_holders(),
+            Some(mark) => match mark.cancel_holders() {
+                Some(text) => text,
+                None => return Ok(()),
+            },
             None if session.process != 0 => {
                 format!("SELECT pg_cancel_backend({})", session.process)
             }
@@ -443,7 +455,7 @@ impl Backend for Postgres {
         session: &Session,
     ) -> Option<BoxFuture<'static, sqlx::Result<()>>> {
         let mark = session.mark.as_ref().filter(|mark| mark.is_own)?;
-        let text = mark.cancel_holders();
+        let text = mark.cancel_holders()?;
         let pool = pool.clone();
         Some(Box::pin(async move {
             let statement = sqlx::raw_sql(AssertSqlSafe(text));
@@ -519,8 +531,12 @@ impl Backend for Postgres {
         retention::erase_answers(connection, batch).await
     }
 
-    async fn delete_expired(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
-        retention::delete_expired(connection, batch).await
+    async fn delete_expired(
+        connection: &mut PgConnection,
+        batch: u32,
+        hints: bool,
+    ) -> sqlx::Result<u64> {
+        retention::delete_expired(connection, batch, hints).await
     }
 
     async fn erase_scope(

@@ -117,7 +117,7 @@ impl Backend for Sqlite {
     type Session = Session;
     type Server = ();
 
-    async fn detect(_: &mut SqliteConnection, _: bool) -> sqlx::Result<()> {
+    async fn detect(_: &mut SqliteConnection, _: bool, _: bool) -> sqlx::Result<()> {
         Ok(())
     }
 
@@ -271,7 +271,11 @@ impl Backend for Sqlite {
         retention::erase_answers(connection, batch).await
     }
 
-    async fn delete_expired(connection: &mut SqliteConnection, batch: u32) -> sqlx::Result<u64> {
+    async fn delete_expired(
+        connection: &mut SqliteConnection,
+        batch: u32,
+        _: bool,
+    ) -> sqlx::Result<u64> {
         retention::delete_expired(connection, batch).await
     }
 

@@ -18,9 +18,9 @@ pub struct Claim<'a> {
     pub(crate) fingerprint_options: Option<&'a str>,
     /// Drawn anew for each request: tells an attempt's own record from another's.
     pub(crate) owner: [u8; 16],
-    /// The first integer of advisory locks.
+    /// The first integer of advisory locks; `None`: none are taken.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
-    pub(crate) lock_namespace: i32,
+    pub(crate) lock_namespace: Option<i32>,
 }
 
 /// An answer to be stored.
@@ -35,6 +35,14 @@ pub struct Answer<'a> {
     pub(crate) ttl: Option<Duration>,
     /// After `ttl`.
     pub(crate) tombstone: Duration,
+}
+
+#[cfg(feature = "postgres")]
+impl Claim<'_> {
+    /// The two integers of the key's advisory lock; `None`: none is taken.
+    pub(super) fn lock(&self) -> Option<(i32, i32)> {
+        Some((self.lock_namespace?, self.id.lock_word()))
+    }
 }
 
 impl Answer<'_> {

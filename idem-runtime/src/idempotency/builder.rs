@@ -36,6 +36,7 @@ use crate::scope::ScopeKey;
 /// | [`lease`](Self::lease) | 30 seconds |
 /// | [`max_attempts`](Self::max_attempts) | 30 |
 /// | [`retry_pause`](Self::retry_pause) | 1 second |
+/// | [`hints`](Self::hints) | yes |
 /// | [`round_trips`](Self::round_trips) | as few as possible |
 /// | [`transaction_pooling`](Self::transaction_pooling) | no |
 /// | [`max_message`](Self::max_message) | 1 MiB |
@@ -106,6 +107,15 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         /// The first integer of PostgreSQL's two-integer advisory locks: change it where an application's
         /// own locks use the same.
         lock_namespace: i32,
+        /// Whether statements are sent that only spare work, and that nothing right depends on: yes unless said. Switch them off on
+        /// an engine that speaks as PostgreSQL or MySQL does, and has no such functions, or has them do something else.
+        ///
+        /// On PostgreSQL they are the advisory locks, [notifications](Self::notify), and the summarizing of the index of expiries after a
+        /// sweep; on PostgreSQL, MySQL and MariaDB the cancelling of a statement that a handler left running when its time was over.
+        /// Without the locks duplicates in *one* process still wait for the first, without a connection. Of two in
+        /// two processes both run, and the unique index lets one commit: the other holds its connection until that one has ended, is rolled
+        /// back, and answers what is stored. A duplicate that `in_flight = "reject"` would refuse with 409 is found out only then.
+        hints: bool,
         /// In how many messages the framework's own statements are sent to PostgreSQL.
         round_trips: RoundTrips,
         /// Whether PostgreSQL is reached through a pooler that lends its connections a transaction at a time, as PgBouncer does with

@@ -30,7 +30,9 @@ pub(crate) struct Settings {
     pub(super) round_trips: RoundTrips,
     /// Whether the database is reached through a pooler of transactions.
     pub(crate) transaction_pooling: bool,
-    pub(crate) lock_namespace: i32,
+    pub(super) lock_namespace: i32,
+    /// Whether statements are sent that nothing right depends on.
+    pub(crate) hints: bool,
     pub(crate) problems: ProblemStyle,
     pub(crate) headers: HeaderPolicy,
     pub(crate) cipher: Option<Arc<dyn PayloadCipher>>,
@@ -46,7 +48,7 @@ pub(crate) struct Settings {
     /// The largest message, in bytes.
     pub(crate) max_message: usize,
     /// Whether staged messages are told of by the database.
-    pub(crate) notify: bool,
+    pub(super) notify: bool,
     pub(crate) trace: Option<TraceHook>,
     /// Where accounts have a home region.
     pub(crate) home: Option<HomeRegion>,
@@ -71,6 +73,7 @@ impl Default for Settings {
             transaction_pooling: false,
             // "idem" in ASCII.
             lock_namespace: 0x6964_656d,
+            hints: true,
             problems: ProblemStyle::default(),
             headers: HeaderPolicy::default(),
             cipher: None,
@@ -103,6 +106,16 @@ pub(crate) struct Rules {
 }
 
 impl Settings {
+    /// The first integer of advisory locks; `None`: none are taken.
+    pub(crate) fn lock_namespace(&self) -> Option<i32> {
+        self.hints.then_some(self.lock_namespace)
+    }
+
+    /// Whether staged messages are told of by the database.
+    pub(crate) fn notifies(&self) -> bool {
+        self.notify && self.hints
+    }
+
     pub(crate) fn rules(&self, spec: &Spec) -> Rules {
         let expired = spec.expired.unwrap_or(self.expired);
         Rules {

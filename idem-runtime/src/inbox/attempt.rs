@@ -94,7 +94,7 @@ impl<DB: Backend, T> Attempt<DB, T> {
                 source: identity.source.clone(),
                 owner: new_owner(),
                 ttl,
-                lock_namespace: settings.lock_namespace,
+                lock_namespace: settings.lock_namespace(),
             },
             wait_until: Instant::now() + settings.wait,
             idempotency: idempotency.clone(),

@@ -96,7 +96,7 @@ impl<DB: Backend> Idempotency<DB> {
     /// ```
     pub fn relay(&self) -> Relay<DB> {
         Relay {
-            settings: RelaySettings::new(self.shared.settings.notify),
+            settings: RelaySettings::new(self.shared.settings.notifies()),
             idempotency: self.clone(),
             routes: Routes::default(),
         }

@@ -209,6 +209,7 @@ impl<DB: Backend> Sweeper<DB> {
         swept: &mut Swept,
     ) -> Result<(), RetentionError> {
         let batch = self.batch;
+        let hints = self.idempotency.shared.settings.hints;
         while !stop.is_cancelled() {
             let answers = self
                 .idempotency
@@ -226,7 +227,7 @@ impl<DB: Backend> Sweeper<DB> {
             let records = self
                 .idempotency
                 .batch("the deletion of expired records", move |connection| {
-                    Box::pin(DB::delete_expired(connection, batch))
+                    Box::pin(DB::delete_expired(connection, batch, hints))
                 })
                 .await?;
             swept.records += records;

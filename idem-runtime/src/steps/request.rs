@@ -146,7 +146,7 @@ async fn claim<DB: Backend>(
         fingerprint: &request.fingerprint,
         fingerprint_options: options.as_deref(),
         owner,
-        lock_namespace: settings.lock_namespace,
+        lock_namespace: settings.lock_namespace(),
     };
     let sealed = seal(idempotency, &request.id, b"inputs", inputs)?;
     let start = Start {

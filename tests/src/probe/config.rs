@@ -44,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) round_trips: RoundTrips,
     /// Whether the database is reached through a pooler of transactions.
     pub(crate) transaction_pooling: bool,
+    /// Whether the library sends what only spares work.
+    pub(crate) hints: bool,
     pub(crate) pool_size: u32,
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) wait: Option<Duration>,
@@ -76,6 +78,7 @@ impl Config {
             isolation: variable("ISOLATION").map(isolation).transpose()?,
             round_trips: variable("ROUND_TRIPS").map_or(Ok(RoundTrips::default()), round_trips)?,
             transaction_pooling: variable("TRANSACTION_POOLING").map_or(Ok(false), switch)?,
+            hints: variable("HINTS").map_or(Ok(true), switch)?,
             pool_size: number("POOL_SIZE")?.unwrap_or(10),
             max_in_flight: number("MAX_IN_FLIGHT")?,
             wait: variable("WAIT").map(duration).transpose()?,

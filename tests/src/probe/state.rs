@@ -93,6 +93,7 @@ impl<DB: Backend + Business> App<DB> {
         let mut builder = Idempotency::builder(pool)
             .status_link(status)
             .round_trips(config.round_trips)
+            .hints(config.hints)
             .transaction_pooling(config.transaction_pooling);
         if let Some(isolation) = config.isolation
             && config.transaction_pooling

@@ -37,6 +37,17 @@ on_every_backend! {
     of_many_requests_with_one_key_one_has_an_effect ["ISOLATION" = "serializable"],
 }
 
+on_every_backend! {
+    on [
+        postgres_without_hints = Postgres,
+        postgres_fewest_without_hints = PostgresFewest,
+        mysql_without_hints = MySql];
+    of_many_requests_with_one_key_one_has_an_effect ["HINTS" = "off"],
+    waiters_get_the_unstored_answer_of_a_request_that_failed ["WAIT" = "25s", "HINTS" = "off"],
+    clients_that_give_up_at_any_moment_leave_nothing_behind ["POOL_SIZE" = "3", "HINTS" = "off"],
+    duplicates_of_a_slow_request_do_not_slow_another_key_down ["POOL_SIZE" = "5", "WAIT" = "25s", "HINTS" = "off"],
+}
+
 async fn of_many_requests_with_one_key_one_has_an_effect(app: &Fixture) {
     for _ in 0..10 {
         let key = fresh_key();

@@ -10,11 +10,11 @@ use idem_tests::wait::{PATIENCE, in_time, until};
 use serde_json::json;
 
 /// Fires one key at both processes at once, round after round; each round has one effect.
-async fn two_processes_one_database(backend: Backend, isolation: &str, rounds: usize) {
+async fn two_processes_one_database(backend: Backend, environment: &[(&str, &str)], rounds: usize) {
     let database = TestDatabase::create(backend).await;
     let mut setting = Setting::of(backend, database.url());
-    if !isolation.is_empty() {
-        setting = setting.with("ISOLATION", isolation);
+    for (name, value) in environment {
+        setting = setting.with(name, value);
     }
     let one = Application::start(&setting).await;
     let other = Application::start(&setting).await;
@@ -266,26 +266,30 @@ across_processes! {
 }
 
 macro_rules! two_processes {
-    ($($module:ident: $backend:ident, $isolation:literal, $rounds:literal;)*) => {
+    ($($module:ident: $backend:ident, [$($name:literal = $value:literal),*], $rounds:literal;)*) => {
         $(mod $module {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn two_processes_one_database() {
                 let backend = super::Backend::$backend;
-                super::two_processes_one_database(backend, $isolation, $rounds).await;
+                super::two_processes_one_database(backend, &[$(($name, $value)),*], $rounds).await;
             }
         })*
     };
 }
 
 two_processes! {
-    postgres: Postgres, "", 500;
-    postgres_fewest: PostgresFewest, "", 500;
-    sqlite: Sqlite, "", 500;
-    mysql: MySql, "", 500;
-    postgres_repeatable_read: Postgres, "repeatable-read", 200;
-    postgres_serializable: Postgres, "serializable", 200;
-    postgres_fewest_repeatable_read: PostgresFewest, "repeatable-read", 200;
-    postgres_fewest_serializable: PostgresFewest, "serializable", 200;
-    mysql_read_committed: MySql, "read-committed", 200;
-    mysql_serializable: MySql, "serializable", 200;
+    postgres: Postgres, [], 500;
+    postgres_fewest: PostgresFewest, [], 500;
+    sqlite: Sqlite, [], 500;
+    mysql: MySql, [], 500;
+    postgres_repeatable_read: Postgres, ["ISOLATION" = "repeatable-read"], 200;
+    postgres_serializable: Postgres, ["ISOLATION" = "serializable"], 200;
+    postgres_fewest_repeatable_read: PostgresFewest, ["ISOLATION" = "repeatable-read"], 200;
+    postgres_fewest_serializable: PostgresFewest, ["ISOLATION" = "serializable"], 200;
+    mysql_read_committed: MySql, ["ISOLATION" = "read-committed"], 200;
+    mysql_serializable: MySql, ["ISOLATION" = "serializable"], 200;
+    postgres_without_hints: Postgres, ["HINTS" = "off"], 200;
+    postgres_fewest_without_hints: PostgresFewest, ["HINTS" = "off"], 200;
+    postgres_without_hints_serializable: Postgres, ["HINTS" = "off", "ISOLATION" = "serializable"], 200;
+    mysql_without_hints: MySql, ["HINTS" = "off"], 200;
 }

@@ -1,7 +1,9 @@
 //! What only PostgreSQL can do, in process, with the library's statements in separate messages and in the fewest.
 
 mod commits;
+mod hints;
 mod lookups;
+mod parts;
 mod pools;
 mod steps;
 mod values;
@@ -158,13 +160,16 @@ impl Set {
     }
 
     async fn post(&self, path: &str, key: &str, statement: &str) -> Seen {
+        Self::post_to(&self.app, path, key, statement).await
+    }
+
+    async fn post_to(app: &Router, path: &str, key: &str, statement: &str) -> Seen {
         let request = Request::post(path)
             .header("idempotency-key", key)
             .header("content-type", "text/plain")
             .body(Body::from(statement.to_owned()))
             .expect("a valid request");
-        let response = self
-            .app
+        let response = app
             .clone()
             .oneshot(request)
             .await

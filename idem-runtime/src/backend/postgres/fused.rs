@@ -31,10 +31,11 @@ use crate::backend::{Answer, Claim, Completed, EndFailure, Isolation, Stored, Tr
 /// planner would raise it.
 ///
 /// Where the mark is gone, the answer's row has no id, and is refused before the commit.
-const PREPARE: &str = "\
+macro_rules! prepare {
+    ($lock:literal) => {
+        concat!("\
     PREPARE idem_claim (integer, integer, bytea, text) AS \
-    SELECT CASE WHEN pg_try_advisory_xact_lock($1, $2) \
-                 AND NOT EXISTS (SELECT FROM idem_keys WHERE id = $3) \
+    SELECT CASE WHEN ", $lock, "NOT EXISTS (SELECT FROM idem_keys WHERE id = $3) \
            THEN set_config('idem.claim', left(set_config('idem.claim', $4 || '-over', false), -5), true) \
            ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; \
     PREPARE idem_complete (bytea, bytea, text, text, smallint, bytea, text, integer, bytea, \
@@ -47,7 +48,13 @@ const PREPARE: &str = "\
        $3, $4, $1, $5, $6, $7, $8, $9, $10, $11, $12, 1, now(), statement_timestamp(), \
        statement_timestamp() + $13 * interval '1 millisecond', \
        statement_timestamp() + $14 * interval '1 millisecond') \
-    RETURNING (date_part('epoch', expires_at) * 1000)::bigint";
+    RETURNING (date_part('epoch', expires_at) * 1000)::bigint")
+    };
+}
+
+const PREPARE: &str = prepare!("pg_try_advisory_xact_lock($1, $2) AND ");
+
+const PREPARE_UNLOCKED: &str = prepare!("");
 
 /// `invalid_text_representation`: the key is not free, or a fence does not hold.
 pub(super) const NOT_FREE: &str = "22P02";
@@ -93,16 +100,17 @@ pub(super) async fn begin_claimed(
     isolation: Option<Isolation>,
     claim: &Claim<'_>,
 ) -> sqlx::Result<bool> {
+    let lock = claim.lock();
+    let text = lock.map_or(PREPARE_UNLOCKED, |_| PREPARE);
+    let (namespace, word) = lock.unwrap_or_default();
     // Nothing was run on it yet.
     let mut prepared = connection.cached_statements_size() == 0;
     if prepared {
-        prepare(connection, fusing).await?;
+        prepare_text(connection, fusing, text).await?;
     }
     let begin = format!(
         "{begin}; EXECUTE idem_claim({namespace},{word},{id},'{mark}')",
         begin = begin_text(isolation),
-        namespace = claim.lock_namespace,
-        word = claim.id.lock_word(),
         id = bytes(claim.id.as_bytes()),
         mark = mark(claim),
     );
@@ -110,7 +118,7 @@ pub(super) async fn begin_claimed(
     if is(&begun, NOT_PREPARED) {
         // The connection's first claim comes after statements of the application's own.
         prepared = true;
-        prepare(connection, fusing).await?;
+        prepare_text(connection, fusing, text).await?;
         begun = begin_with(connection, &begin).await;
     }
     if is(&begun, NOT_PREPARED) {
@@ -138,10 +146,6 @@ pub(super) async fn begin_with(connection: &mut PgConnection, text: &str) -> sql
         connection.execute(sqlx::raw_sql("ROLLBACK")).await?;
     }
     begun
-}
-
-async fn prepare(connection: &mut PgConnection, fusing: &Fusing) -> sqlx::Result<()> {
-    prepare_text(connection, fusing, PREPARE).await
 }
 
 pub(super) async fn prepare_text(
@@ -220,17 +224,26 @@ pub(super) async fn complete_and_commit(
         (Ok(()), None) => Err(EndFailure::Open),
         (Err(error), _) if !is_final(&error) => Err(EndFailure::Open),
         (Err(error), Some(_)) => Err(EndFailure::RolledBack(error)),
-        (Err(sqlx::Error::Database(error)), None) if error.table() == Some("idem_keys") => {
-            if error.is_unique_violation() {
-                Ok(Completed::Lost)
-            } else if error.code().as_deref() == Some(NO_MARK) {
-                Ok(Completed::NotOpen(TransactionState::Ended))
-            } else {
-                Err(EndFailure::Storing(sqlx::Error::Database(error)))
-            }
+        // No row: it was the insert that failed. In a partitioned table an error names the part, not the table.
+        (Err(sqlx::Error::Database(error)), None) if error.is_unique_violation() => {
+            Ok(Completed::Lost)
+        }
+        (Err(error), None) if is_without_id(&error) => {
+            Ok(Completed::NotOpen(TransactionState::Ended))
         }
         (Err(error), None) => Err(EndFailure::Storing(error)),
     }
+}
+
+/// Whether the record to be stored had no id, since the mark was gone.
+fn is_without_id(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else {
+        return false;
+    };
+    error.code().as_deref() == Some(NO_MARK)
+        && error
+            .try_downcast_ref::<PgDatabaseError>()
+            .is_some_and(|error| error.column() == Some("id"))
 }
 
 /// Runs a text that ends with the commit: what came of it, and the row that its statement answered.

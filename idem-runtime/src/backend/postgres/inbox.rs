@@ -11,18 +11,30 @@ use crate::scope::RecordId;
 /// Any isolation. The lock is tried and not waited for, so that no connection is held by a duplicate of a message whose
 /// consumer runs; the unique index is what makes it right. At REPEATABLE READ and above a row that the snapshot can't
 /// see raises 40001.
-const TAKE: &str = "\
-    WITH l AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1, $2) AS won), \
-         taken AS (INSERT INTO idem_inbox AS k \
-              (id, consumer, source, owner, state, processed_at, expires_at) \
-            SELECT $3, $4, $5, $6, $7, statement_timestamp(), \
-              statement_timestamp() + $8 * interval '1 millisecond' FROM l WHERE l.won \
-            ON CONFLICT (id) DO UPDATE SET consumer = excluded.consumer, source = excluded.source, \
-              owner = excluded.owner, state = excluded.state, \
-              processed_at = excluded.processed_at, expires_at = excluded.expires_at \
-             WHERE k.expires_at <= statement_timestamp() \
-            RETURNING 1) \
-    SELECT l.won, EXISTS (SELECT FROM taken) FROM l";
+macro_rules! take {
+    ($lock:literal) => {
+        concat!(
+            "WITH l AS MATERIALIZED (SELECT ",
+            $lock,
+            " AS won), \
+                 taken AS (INSERT INTO idem_inbox AS k \
+                      (id, consumer, source, owner, state, processed_at, expires_at) \
+                    SELECT $1, $2, $3, $4, $5, statement_timestamp(), \
+                      statement_timestamp() + $6 * interval '1 millisecond' FROM l WHERE l.won \
+                    ON CONFLICT (id) DO UPDATE SET consumer = excluded.consumer, source = excluded.source, \
+                      owner = excluded.owner, state = excluded.state, \
+                      processed_at = excluded.processed_at, expires_at = excluded.expires_at \
+                     WHERE k.expires_at <= statement_timestamp() \
+                    RETURNING 1) \
+            SELECT l.won, EXISTS (SELECT FROM taken) FROM l"
+        )
+    };
+}
+
+const TAKE: &str = take!("pg_try_advisory_xact_lock($7, $8)");
+
+/// Without the lock a duplicate waits for the row of the transaction that has it.
+const TAKE_UNLOCKED: &str = take!("true");
 
 /// Any isolation. Own statement, own snapshot.
 const PROCESSED: &str =
@@ -52,17 +64,18 @@ impl InboxStore for Postgres {
     const ENDS_BY_ITSELF: bool = false;
 
     async fn take(connection: &mut PgConnection, entry: &Entry) -> sqlx::Result<Taken> {
-        let row = sqlx::query(TAKE)
-            .bind(entry.lock_namespace)
-            .bind(entry.id.lock_word())
+        let statement = entry.lock_namespace.map_or(TAKE_UNLOCKED, |_| TAKE);
+        let mut query = sqlx::query(statement)
             .bind(entry.id.as_bytes().as_slice())
             .bind(&entry.consumer)
             .bind(&entry.source)
             .bind(entry.owner.as_slice())
             .bind(STATE_PROCESSED)
-            .bind(entry.ttl_millis())
-            .fetch_one(&mut *connection)
-            .await?;
+            .bind(entry.ttl_millis());
+        if let Some(namespace) = entry.lock_namespace {
+            query = query.bind(namespace).bind(entry.id.lock_word());
+        }
+        let row = query.fetch_one(&mut *connection).await?;
         let (won, taken): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
         if taken {
             return Ok(Taken::Won);
@@ -125,9 +138,12 @@ impl InboxStore for Postgres {
         batch: u32,
     ) -> sqlx::Result<u64> {
         sqlx::query(
-            "DELETE FROM idem_inbox WHERE ctid = ANY (ARRAY( \
-                SELECT ctid FROM idem_inbox WHERE expires_at <= now() \
-                 LIMIT $1 FOR UPDATE SKIP LOCKED))",
+            // A row of a partitioned table has its place in its part alone: the part counts too.
+            "WITH over AS MATERIALIZED ( \
+                SELECT tableoid, ctid FROM idem_inbox WHERE expires_at <= now() \
+                 LIMIT $1 FOR UPDATE SKIP LOCKED) \
+             DELETE FROM idem_inbox WHERE ctid = ANY (ARRAY(SELECT ctid FROM over)) \
+                AND (tableoid, ctid) IN (SELECT tableoid, ctid FROM over)",
         )
         .bind(i64::from(batch))
         .execute(connection)

@@ -26,7 +26,7 @@ impl OutboxStore for Postgres {
         message: &Staged<'_>,
         notify: bool,
     ) -> sqlx::Result<()> {
-        sqlx::query(STAGE)
+        sqlx::query(if notify { STAGE_AND_NOTIFY } else { STAGE })
             .bind(message.id.as_uuid().as_bytes().as_slice())
             .bind(message.topic)
             .bind(message.ordering_key)
@@ -36,7 +36,6 @@ impl OutboxStore for Postgres {
             .bind(message.payload)
             .bind(message.state() as i16)
             .bind(message.delay.map_or(0, millis))
-            .bind(notify)
             .execute(connection)
             .await?;
         Ok(())

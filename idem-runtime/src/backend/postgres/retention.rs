@@ -1,4 +1,7 @@
 //! Batches that end records.
+//!
+//! Rows are found by their place (`ctid`), which needs no index. In a partitioned table a place is one of a part, so that the
+//! part (`tableoid`) counts too: the rows at that place in other parts are other records, and not over.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row};
@@ -10,12 +13,14 @@ use crate::scope::{RecordId, ScopeKey};
 
 pub(super) async fn erase_answers(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
     sqlx::query(
-        "UPDATE idem_keys SET headers = NULL, body = NULL, resources = NULL \
-         WHERE ctid = ANY (ARRAY( \
-            SELECT ctid FROM idem_keys \
+        "WITH over AS MATERIALIZED ( \
+            SELECT tableoid, ctid FROM idem_keys \
              WHERE state = 1 AND expires_at <= now() AND retain_until > now() \
                AND (headers IS NOT NULL OR resources IS NOT NULL) \
-             LIMIT $1 FOR UPDATE SKIP LOCKED))",
+             LIMIT $1 FOR UPDATE SKIP LOCKED) \
+         UPDATE idem_keys SET headers = NULL, body = NULL, resources = NULL \
+          WHERE ctid = ANY (ARRAY(SELECT ctid FROM over)) \
+            AND (tableoid, ctid) IN (SELECT tableoid, ctid FROM over)",
     )
     .bind(i64::from(batch))
     .execute(connection)
@@ -23,20 +28,31 @@ pub(super) async fn erase_answers(connection: &mut PgConnection, batch: u32) -> 
     .map(|done| done.rows_affected())
 }
 
-pub(super) async fn delete_expired(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
-    let ranges: Vec<(i64, i64)> = sqlx::query_as(
-        "WITH gone AS (DELETE FROM idem_keys WHERE ctid = ANY (ARRAY( \
-            SELECT ctid FROM idem_keys \
+pub(super) async fn delete_expired(
+    connection: &mut PgConnection,
+    batch: u32,
+    hints: bool,
+) -> sqlx::Result<u64> {
+    let ranges: Vec<Range> = sqlx::query_as(
+        "WITH over AS MATERIALIZED ( \
+            SELECT tableoid, ctid FROM idem_keys \
              WHERE state = 1 AND expires_at <= now() AND retain_until <= now() \
-             LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ctid) \
-         SELECT (ctid::text::point)[0]::bigint / 128 * 128 AS block_range, count(*) FROM gone \
-          GROUP BY block_range ORDER BY count(*) DESC",
+             LIMIT $1 FOR UPDATE SKIP LOCKED), \
+          gone AS (DELETE FROM idem_keys \
+             WHERE ctid = ANY (ARRAY(SELECT ctid FROM over)) \
+               AND (tableoid, ctid) IN (SELECT tableoid, ctid FROM over) \
+            RETURNING tableoid, ctid) \
+         SELECT tableoid::bigint AS part, (ctid::text::point)[0]::bigint / 128 * 128 AS block_range, \
+                count(*) AS rows FROM gone \
+          GROUP BY part, block_range ORDER BY count(*) DESC",
     )
     .bind(i64::from(batch))
     .fetch_all(&mut *connection)
     .await?;
-    summarize_again(connection, &ranges).await;
-    let deleted: i64 = ranges.iter().map(|(_, rows)| rows).sum();
+    if hints {
+        summarize_again(connection, &ranges).await;
+    }
+    let deleted: i64 = ranges.iter().map(|range| range.rows).sum();
     Ok(u64::try_from(deleted).unwrap_or(0))
 }
 
@@ -67,6 +83,15 @@ pub(super) async fn erase_scope(
     })
 }
 
+/// Rows that are gone from a range of blocks.
+#[derive(sqlx::FromRow)]
+struct Range {
+    /// The table, or the part of it, by its number.
+    part: i64,
+    block_range: i64,
+    rows: i64,
+}
+
 /// Block ranges that are summarized again after one batch, those with most deletions first.
 const RANGES: usize = 16;
 
@@ -75,14 +100,18 @@ const RANGES: usize = 16;
 /// summarized anew when its records were deleted. Only the table's owner may; without, and when a vacuum
 /// has the table, sweeps stay right and become slow. The time limit is below `deadlock_timeout`, after
 /// which waiting here would end an autovacuum.
-async fn summarize_again(connection: &mut PgConnection, ranges: &[(i64, i64)]) {
+async fn summarize_again(connection: &mut PgConnection, ranges: &[Range]) {
     if ranges.is_empty() {
         return;
     }
-    let blocks: Vec<String> = ranges
+    let places: Vec<String> = ranges
         .iter()
         .take(RANGES)
-        .map(|(block, _)| block.to_string())
+        .map(
+            |Range {
+                 part, block_range, ..
+             }| format!("({part}, {block_range})"),
+        )
         .collect();
     // In a transaction already, a failure must be a part's alone.
     let nested = Manager::get_transaction_depth(connection) > 0;
@@ -92,10 +121,13 @@ async fn summarize_again(connection: &mut PgConnection, ranges: &[(i64, i64)]) {
     // By the simple protocol: one transaction, which nothing leaves open.
     let statements = format!(
         "SET LOCAL lock_timeout = '100ms'; \
-         SELECT brin_desummarize_range('idem_keys_expires_at', block_range), \
-                brin_summarize_range('idem_keys_expires_at', block_range) \
-           FROM unnest('{{{}}}'::bigint[]) block_range",
-        blocks.join(",")
+         SELECT brin_desummarize_range(i.indexrelid, r.block_range), \
+                brin_summarize_range(i.indexrelid, r.block_range) \
+           FROM (VALUES {}) r (part, block_range) \
+           JOIN pg_index i ON i.indrelid = r.part::oid \
+           JOIN pg_class c ON c.oid = i.indexrelid \
+           JOIN pg_am a ON a.oid = c.relam AND a.amname = 'brin'",
+        places.join(",")
     );
     let done = sqlx::raw_sql(AssertSqlSafe(statements))
         .execute(&mut *connection)

@@ -15,8 +15,9 @@ pub(super) async fn begin_marked(
     fusing: Option<&Fusing>,
     isolation: Option<Isolation>,
     mark: &str,
+    locks: bool,
 ) -> sqlx::Result<Session> {
-    let lock = (fastrand::i32(..), fastrand::i32(..));
+    let lock = locks.then(|| (fastrand::i32(..), fastrand::i32(..)));
     let prepared = match fusing {
         Some(fusing) => {
             operations::fused::begin(&mut *connection, fusing, isolation, mark, lock).await?
@@ -24,13 +25,13 @@ pub(super) async fn begin_marked(
         None => false,
     };
     if !prepared {
-        let text = format!(
-            "{begin}; SELECT set_config('idem.claim', left(set_config('idem.claim', '{mark}-over', false), -5), true), \
-               pg_try_advisory_xact_lock({first}, {second})",
+        let mut text = format!(
+            "{begin}; SELECT set_config('idem.claim', left(set_config('idem.claim', '{mark}-over', false), -5), true)",
             begin = begin_text(isolation),
-            first = lock.0,
-            second = lock.1,
         );
+        if let Some((first, second)) = lock {
+            text.push_str(&format!(", pg_try_advisory_xact_lock({first}, {second})"));
+        }
         Manager::begin(connection, Some(AssertSqlSafe(text).into_sql_str())).await?;
     }
     Ok(Session {

@@ -106,9 +106,7 @@ pub(super) async fn undo<DB: Backend>(
     cancel: bool,
 ) -> Result<Finish, InboxError> {
     if cancel {
-        // The statement that the dropped body left running holds its locks until it ends.
-        let cancelled = DB::cancel(&idempotency.shared.pool, tx.session());
-        let _ = timeout(CLEAN_UP, cancelled).await;
+        idempotency.cancel(tx.session()).await;
     }
     let state = match timeout(CLEAN_UP, tx.state(None)).await {
         Ok(Ok(state)) => state,

@@ -371,7 +371,12 @@ async fn sweeping_and_erasing_leave_what_is_not_resolved<DB: Engine>(place: &Pla
     complete(place, &erased, Some(LEASE)).await;
     let before = everything(place).await;
     assert_eq!(DB::erase_answers(&mut *connection, 100).await.unwrap(), 0);
-    assert_eq!(DB::delete_expired(&mut *connection, 100).await.unwrap(), 1);
+    assert_eq!(
+        DB::delete_expired(&mut *connection, 100, true)
+            .await
+            .unwrap(),
+        1
+    );
     let batch = DB::erase_scope(&mut *connection, &sample(1).scope, None, 100)
         .await
         .unwrap();

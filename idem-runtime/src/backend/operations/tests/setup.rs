@@ -158,7 +158,7 @@ impl Sample {
             fingerprint: &self.fingerprint,
             fingerprint_options: None,
             owner: self.owner,
-            lock_namespace: 1,
+            lock_namespace: Some(1),
         };
         let start = Start {
             operation_id: Uuid::from_bytes(self.owner),

@@ -14,10 +14,11 @@ use super::super::{Manager, begin_text};
 ///
 /// A record begins the lease anew only when half of it is over, unlike the statement that is a message of its own: a row whose
 /// `due_at` stays needs no entry in an index.
-const PREPARE: &str = "\
+macro_rules! prepare {
+    ($lock:literal) => {
+        concat!("\
     PREPARE idem_step (text, integer, integer) AS \
-    SELECT set_config('idem.claim', left(set_config('idem.claim', $1 || '-over', false), -5), true), \
-       pg_try_advisory_xact_lock($2, $3); \
+    SELECT set_config('idem.claim', left(set_config('idem.claim', $1 || '-over', false), -5), true)", $lock, "; \
     PREPARE idem_record (bytea, integer, bytea, text, bytea, boolean, bigint) AS \
     WITH recorded AS (UPDATE idem_operations SET journal = $5, journal_sealed = $6, \
           recorded_at = clock_timestamp(), \
@@ -39,7 +40,13 @@ const PREPARE: &str = "\
           retain_until = statement_timestamp() + $11 * interval '1 millisecond' \
          FROM ended WHERE k.id = ended.id RETURNING k.expires_at) \
     SELECT coalesce((SELECT (date_part('epoch', expires_at) * 1000)::bigint FROM stored), \
-       ('idem: the lease is lost, seen by ' || pg_backend_pid())::bigint)";
+       ('idem: the lease is lost, seen by ' || pg_backend_pid())::bigint)")
+    };
+}
+
+const PREPARE: &str = prepare!(", pg_try_advisory_xact_lock($2, $3)");
+
+const PREPARE_UNLOCKED: &str = prepare!("");
 
 /// Begins a step's transaction with its mark. `false`: the connection has nothing prepared, and no transaction is open.
 pub(in super::super) async fn begin(
@@ -47,13 +54,12 @@ pub(in super::super) async fn begin(
     fusing: &Fusing,
     isolation: Option<Isolation>,
     mark: &str,
-    lock: (i32, i32),
+    lock: Option<(i32, i32)>,
 ) -> sqlx::Result<bool> {
+    let (first, second) = lock.unwrap_or_default();
     let begin = format!(
         "{begin}; EXECUTE idem_step('{mark}',{first},{second})",
         begin = begin_text(isolation),
-        first = lock.0,
-        second = lock.1,
     );
     let mut begun = fused::begin_with(connection, &begin).await;
     if !fused::is(&begun, NOT_PREPARED) {
@@ -61,7 +67,12 @@ pub(in super::super) async fn begin(
         fusing.found();
         return Ok(true);
     }
-    fused::prepare_text(connection, fusing, PREPARE).await?;
+    fused::prepare_text(
+        connection,
+        fusing,
+        lock.map_or(PREPARE_UNLOCKED, |_| PREPARE),
+    )
+    .await?;
     begun = fused::begin_with(connection, &begin).await;
     if fused::is(&begun, NOT_PREPARED) {
         fusing.missed();

@@ -13,13 +13,22 @@ pub(super) const CHANNEL: &str = "idem_outbox";
 /// The transaction has its number before the message has its position: a relay may then conclude from the numbers of running
 /// transactions that no message is still to appear before a position. One notification a transaction is sent, however many
 /// are asked for.
-pub(super) const STAGE: &str = "\
-    INSERT INTO idem_outbox \
-       (id, topic, ordering_key, lane, content_type, headers, payload, staged_at, state, state_at) \
-    SELECT $1, $2, $3, $4, $5, $6, $7, statement_timestamp(), $8, \
-           statement_timestamp() + $9 * interval '1 millisecond' \
-     WHERE pg_current_xact_id() IS NOT NULL \
-    RETURNING CASE WHEN $10 THEN pg_notify('idem_outbox', '') END IS NULL";
+macro_rules! stage {
+    ($returning:literal) => {
+        concat!(
+            "INSERT INTO idem_outbox \
+               (id, topic, ordering_key, lane, content_type, headers, payload, staged_at, state, state_at) \
+             SELECT $1, $2, $3, $4, $5, $6, $7, statement_timestamp(), $8, \
+                    statement_timestamp() + $9 * interval '1 millisecond' \
+              WHERE pg_current_xact_id() IS NOT NULL",
+            $returning
+        )
+    };
+}
+
+pub(super) const STAGE: &str = stage!("");
+
+pub(super) const STAGE_AND_NOTIFY: &str = stage!(" RETURNING pg_notify('idem_outbox', '') IS NULL");
 
 /// Answers how many others there are.
 pub(super) const ENLIST: &str = "\
