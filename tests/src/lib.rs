@@ -7,6 +7,7 @@ pub mod clock;
 pub mod deployment;
 pub mod dump;
 pub mod galera;
+pub mod hammer;
 pub mod http;
 pub mod matrix;
 pub mod planted;
