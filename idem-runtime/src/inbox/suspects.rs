@@ -49,7 +49,7 @@ impl<DB: Backend> Watched<DB> {
             source: identity.source.clone(),
             owner: new_owner(),
             ttl: spec.ttl(),
-            lock_namespace: idempotency.shared.settings.lock_namespace,
+            lock_namespace: idempotency.shared.settings.lock_namespace(),
         };
         let record = identity.record;
         let limit = limit(idempotency);
