@@ -6,6 +6,7 @@ use sqlx::{Postgres, Row};
 use super::super::inbox::{
     Entry, InboxStore, Processed, STATE_ENTERED, STATE_PROCESSED, STATE_UNKNOWN, Taken, entries,
 };
+use super::retention;
 use crate::scope::RecordId;
 
 /// Any isolation. The lock is tried and not waited for, so that no connection is held by a duplicate of a message whose
@@ -137,7 +138,7 @@ impl InboxStore for Postgres {
         connection: &mut PgConnection,
         batch: u32,
     ) -> sqlx::Result<u64> {
-        sqlx::query(
+        let delete = sqlx::query(
             // A row of a partitioned table has its place in its part alone: the part counts too.
             "WITH over AS MATERIALIZED ( \
                 SELECT tableoid, ctid FROM idem_inbox WHERE expires_at <= now() \
@@ -145,8 +146,10 @@ impl InboxStore for Postgres {
              DELETE FROM idem_inbox WHERE ctid = ANY (ARRAY(SELECT ctid FROM over)) \
                 AND (tableoid, ctid) IN (SELECT tableoid, ctid FROM over)",
         )
-        .bind(i64::from(batch))
-        .execute(connection)
+        .bind(i64::from(batch));
+        retention::by_index(connection, async |connection: &mut PgConnection| {
+            delete.execute(connection).await
+        })
         .await
         .map(|done| done.rows_affected())
     }

@@ -3,16 +3,40 @@
 //! Rows are found by their place (`ctid`), which needs no index. In a partitioned table a place is one of a part, so that the
 //! part (`tableoid`) counts too: the rows at that place in other parts are other records, and not over.
 
+use std::ops::AsyncFnOnce;
+
 use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::{AssertSqlSafe, Executor, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::super::ErasedBatch;
 use super::Manager;
 use crate::scope::{RecordId, ScopeKey};
 
+/// Runs a batch that looks for its rows by an index. Of a few among many the planner would rather read the table from its
+/// beginning: it expects to meet them soon, and reads all that earlier batches have left there, or all of it where nothing is over
+/// any more and the statistics are old. In no transaction; whoever drops this must close the connection.
+pub(super) async fn by_index<T>(
+    connection: &mut PgConnection,
+    batch: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+) -> sqlx::Result<T> {
+    const SET: &str = "SET LOCAL enable_seqscan = off";
+    const BEGIN: &str = "BEGIN; SET LOCAL enable_seqscan = off";
+    if Manager::get_transaction_depth(connection) > 0 {
+        connection.execute(sqlx::raw_sql(SET)).await?;
+        return batch(connection).await;
+    }
+    Manager::begin(&mut *connection, Some(BEGIN.into_sql_str())).await?;
+    let done = batch(&mut *connection).await;
+    let ended = match done {
+        Ok(_) => Manager::commit(connection).await,
+        Err(_) => Manager::rollback(connection).await,
+    };
+    done.and_then(|done| ended.map(|()| done))
+}
+
 pub(super) async fn erase_answers(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
-    sqlx::query(
+    let erase = sqlx::query(
         "WITH over AS MATERIALIZED ( \
             SELECT tableoid, ctid FROM idem_keys \
              WHERE state = 1 AND expires_at <= now() AND retain_until > now() \
@@ -22,8 +46,10 @@ pub(super) async fn erase_answers(connection: &mut PgConnection, batch: u32) -> 
           WHERE ctid = ANY (ARRAY(SELECT ctid FROM over)) \
             AND (tableoid, ctid) IN (SELECT tableoid, ctid FROM over)",
     )
-    .bind(i64::from(batch))
-    .execute(connection)
+    .bind(i64::from(batch));
+    by_index(connection, async |connection: &mut PgConnection| {
+        erase.execute(connection).await
+    })
     .await
     .map(|done| done.rows_affected())
 }
@@ -33,7 +59,7 @@ pub(super) async fn delete_expired(
     batch: u32,
     hints: bool,
 ) -> sqlx::Result<u64> {
-    let ranges: Vec<Range> = sqlx::query_as(
+    let delete = sqlx::query_as(
         "WITH over AS MATERIALIZED ( \
             SELECT tableoid, ctid FROM idem_keys \
              WHERE state = 1 AND expires_at <= now() AND retain_until <= now() \
@@ -46,8 +72,10 @@ pub(super) async fn delete_expired(
                 count(*) AS rows FROM gone \
           GROUP BY part, block_range ORDER BY count(*) DESC",
     )
-    .bind(i64::from(batch))
-    .fetch_all(&mut *connection)
+    .bind(i64::from(batch));
+    let ranges: Vec<Range> = by_index(connection, async |connection: &mut PgConnection| {
+        delete.fetch_all(connection).await
+    })
     .await?;
     if hints {
         summarize_again(connection, &ranges).await;
