@@ -127,14 +127,35 @@ impl PrivatePostgres {
     pub fn kill(&mut self) {
         let mut process = self.process.take().expect("the server runs");
         let id = process.id();
-        // Those that serve connections would go on for a moment.
-        let command = format!("kill -KILL {id} $(cat /proc/{id}/task/{id}/children)");
+        // Those that serve connections would go on for a moment; some of them may end by themselves meanwhile.
+        let command = format!(
+            "children=$(cat /proc/{id}/task/{id}/children); kill -KILL {id} && {{ kill -KILL $children 2>/dev/null; true; }}"
+        );
         let killed = Command::new("sh").arg("-c").arg(command).status();
         assert!(killed.is_ok_and(|status| status.success()), "it is killed");
         let _ = process.wait();
     }
 
-    /// Starts it again, after a [`kill`](Self::kill).
+    /// The server ends as an operator's restart has it: every transaction is rolled back, and what was committed is written
+    /// (a fast shutdown).
+    ///
+    /// # Panics
+    ///
+    /// When it does not run.
+    pub fn shut_down(&mut self) {
+        let mut process = self.process.take().expect("the server runs");
+        let sent = Command::new("kill")
+            .args(["-INT", &process.id().to_string()])
+            .status();
+        assert!(sent.is_ok_and(|status| status.success()), "it is told");
+        let _ = process.wait();
+    }
+
+    /// Starts it again, after a [`kill`](Self::kill) or a [shutdown](Self::shut_down).
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
     pub fn restart(&mut self) {
         self.run();
     }
@@ -170,14 +191,28 @@ impl PrivatePostgres {
     }
 
     fn run(&mut self) {
+        let start = Instant::now();
+        let mut process = self.spawn();
+        // It listens before it lets anybody in.
+        while !self.lets_in() {
+            assert!(start.elapsed() < Duration::from_secs(60), "it is ready");
+            // It does not start while a process is left of one that was killed.
+            if let Ok(Some(_)) = process.try_wait() {
+                process = self.spawn();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.process = Some(process);
+    }
+
+    fn spawn(&self) -> Child {
         let log = self.directory.path().join("log");
         let log = File::options()
             .create(true)
             .append(true)
             .open(log)
             .expect("a log");
-        let process = self
-            .command("postgres")
+        self.command("postgres")
             .args([
                 "-p",
                 &self.address.port().to_string(),
@@ -190,14 +225,7 @@ impl PrivatePostgres {
             .arg(self.data())
             .stderr(log)
             .spawn()
-            .expect("postgres starts");
-        self.process = Some(process);
-        let start = Instant::now();
-        // It listens before it lets anybody in.
-        while !self.lets_in() {
-            assert!(start.elapsed() < Duration::from_secs(60), "it is ready");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            .expect("postgres starts")
     }
 
     fn lets_in(&self) -> bool {

@@ -1,10 +1,11 @@
 //! One key's way from its first request to its end.
 
+use std::time::{Duration, Instant};
+
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
 use fastrand::Rng;
 use futures_util::future::join_all;
-use std::time::{Duration, Instant};
 
 use super::plan::{Course, KeyPlan};
 use super::request::Filled;
@@ -134,10 +135,10 @@ impl<'a> Journey<'a> {
         };
         for _ in 0..again {
             let tried = self.pursue(None, rng).await;
-            let answer = tried.answer.as_ref().map(|answer| answer.status);
+            let status = tried.answer.as_ref().map_or(0, |answer| answer.status);
             // Asked to try again until the end: it says nothing.
             if matches!(self.observe(tried), End::Refused | End::Unknown) {
-                self.fault(format!("answered with success, and then with {answer:?}"));
+                self.fault(format!("answered with success, and then with {status}"));
             }
         }
     }

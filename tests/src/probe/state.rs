@@ -142,6 +142,7 @@ impl<DB: Backend + Business> App<DB> {
             .route("/effects", get(effects::<DB>))
             .route("/operations/{id}", get(status::<DB>))
             .route("/entered", get(entered))
+            .route("/tasks", get(tasks))
             .route("/gates/{name}", get(gates::seen))
             .route("/gates/{name}/open", post(gates::open))
             .route("/signals", get(async || Json(signals::counts())))
@@ -205,6 +206,14 @@ struct With {
 
 async fn entered(Query(with): Query<With>) -> Response {
     Json(json!({ "count": business::entered(with.key_digest.as_deref()) })).into_response()
+}
+
+/// How many tasks this process has.
+async fn tasks() -> Json<serde_json::Value> {
+    let count = tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks();
+    Json(json!({ "count": count }))
 }
 
 async fn revoke<DB: Backend>(State(app): State<App<DB>>, Path(token): Path<String>) -> StatusCode {

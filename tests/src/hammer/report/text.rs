@@ -59,6 +59,9 @@ impl fmt::Display for Report {
             ("replays", self.replays),
             ("others", self.others),
         ] {
+            if times.answers == 0 {
+                continue;
+            }
             let Percentiles {
                 answers,
                 p50_ms,
