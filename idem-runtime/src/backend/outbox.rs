@@ -112,6 +112,7 @@ pub(crate) struct Horizon {
 /// A message whose publisher failed.
 #[derive(Debug)]
 pub(crate) struct FailedAttempt {
+    #[cfg_attr(not(any(feature = "sqlite", feature = "mysql")), allow(dead_code))]
     pub(crate) position: i64,
     #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
     pub(crate) id: MessageId,
