@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, RwLock, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -71,6 +71,8 @@ pub(crate) struct Shared<DB: Backend> {
     pub(crate) writer: Option<Arc<Semaphore>>,
     /// Says to the relays of this process that messages were staged.
     pub(crate) staged: watch::Sender<()>,
+    /// Held by each run of a consumer, and by none beside one of a message that may be what ends the process.
+    pub(crate) consuming: RwLock<()>,
     server: OnceCell<DB::Server>,
     schema: Schema,
     /// Operation name to function, to find two functions with one name.
@@ -95,6 +97,7 @@ impl<DB: Backend> Idempotency<DB> {
             shared: Arc::new(Shared {
                 pool,
                 flights: Arc::default(),
+                consuming: RwLock::new(()),
                 recent: RecentKeys::new(),
                 lookups: Lookups::default(),
                 tasks: TaskTracker::new(),

@@ -46,7 +46,8 @@
 //! A request without a key (`key = "optional"`) is refused as well. It would be written where the account's other writes
 //! are not, and no move would take it along.
 //!
-//! The check precedes the claim (it is repeated where the body takes longer than a second to arrive), and is not repeated at the commit. Whoever moves an account says [`Home::Moving`] until all
+//! The check precedes the claim, and comes again after a body that took longer than a second to arrive; the commit has none.
+//! Whoever moves an account says [`Home::Moving`] until all
 //! that was in flight is over; `docs/scaling.md` has the steps.
 
 use std::fmt;

@@ -79,7 +79,8 @@ pub trait InboxStore: Database {
     const ENDS_BY_ITSELF: bool;
 
     /// Inserts the row, or replaces one past its retention, in the transaction that is open. Does not wait for another
-    /// transaction that works on the same message. Whatever the answer, the transaction is still open.
+    /// transaction that works on the same message, or not for long. Whatever the answer but `Won`, the transaction is only
+    /// good for its rollback.
     #[doc(hidden)]
     fn take(
         connection: &mut Self::Connection,
@@ -100,19 +101,20 @@ pub trait InboxStore: Database {
         entry: &Entry,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Counts that a message's consumer is entered, by a statement of its own. Returns how often it was and did not leave, with
-    /// this time. `entry` is the row's that counts.
+    /// Counts that a message's consumer is entered, in no transaction; the same owner counts once. Returns how often it was and did
+    /// not leave, with this time. `entry` is the row's that counts.
     #[doc(hidden)]
     fn count_entry(
         connection: &mut Self::Connection,
         entry: &Entry,
     ) -> impl Future<Output = sqlx::Result<u32>> + Send;
 
-    /// Forgets that it was.
+    /// Forgets that it was, if the last who entered was this one.
     #[doc(hidden)]
     fn forget_entries(
         connection: &mut Self::Connection,
         id: &RecordId,
+        owner: Option<&[u8; 16]>,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// Deletes rows whose retention is over. Returns how many.

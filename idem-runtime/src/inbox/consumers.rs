@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -91,8 +90,9 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Consumers<DB, S> {
     /// How often a message that fails is delivered before it is a dead letter: 20 unless said, 1 at least. Deliveries that failed
     /// because the database was out of reach don't end it.
     ///
-    /// One that was delivered more often than that has ended its process each time, or was taken together with one that did. It is run
-    /// alone then, which is counted in the database, and is a dead letter when three such runs have not come back. A broker that does not
+    /// One that was delivered more often than that is a poison message, which ends its process each time, or was taken together with
+    /// one. It is run while no other message runs in the process then, which is counted in the database, and is a dead letter when
+    /// three such runs have not come back; if they do and it fails, when it has had as many deliveries again. A broker that does not
     /// count (RabbitMQ's classic queues) has what it delivers again run like this from the second delivery on, up to `deliveries` times.
     pub fn max_deliveries(mut self, deliveries: u32) -> Self {
         self.max_deliveries = deliveries.max(1);
@@ -179,7 +179,6 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Consumers<DB, S> {
                 max_deliveries: self.max_deliveries,
                 retry_pause: self.retry_pause,
                 redelivery,
-                suspects: Semaphore::new(1),
             };
             ready.push((source, worker));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::sync::Semaphore;
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -47,8 +47,6 @@ pub(super) struct Worker<DB: Backend, S> {
     pub(super) max_deliveries: u32,
     pub(super) retry_pause: (Duration, Duration),
     pub(super) redelivery: Redelivery,
-    /// One place for messages that may be what ends the process.
-    pub(super) suspects: Semaphore,
 }
 
 /// A source, with its type erased.
@@ -111,6 +109,12 @@ where
     while running.join_next().await.is_some() {}
 }
 
+/// Held while a message runs.
+enum Place<'a> {
+    Among(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
+    Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'a, ()>),
+}
+
 /// What all consumers of a message came to.
 #[derive(Debug, PartialEq, Eq)]
 enum Whole {
@@ -153,7 +157,7 @@ where
         Whole::Done => worker.acknowledge(&mut delivery).await,
         Whole::Reject(reason) => worker.bury(&mut delivery, &reason).await,
         Whole::Retry(None) => confirmed(delivery.retry(Duration::ZERO)).await,
-        Whole::Retry(Some(reason)) if message.delivery() >= worker.max_deliveries => {
+        Whole::Retry(Some(reason)) if suspects::is_last(&message, worker.max_deliveries) => {
             let number = message.delivery();
             let reason = format!("{number} deliveries did not process it; the last: {reason}");
             worker.bury(&mut delivery, &reason).await
@@ -183,12 +187,15 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
     /// Runs all consumers, one after the other. Those that are done are duplicates when the message comes again.
     async fn process(&self, message: &Incoming, stop: &CancellationToken) -> Whole {
         let most = suspects::runs_of(message, self.max_deliveries);
-        let _alone = match most {
-            Some(_) => match stop.run_until_cancelled(self.suspects.acquire()).await {
-                Some(alone) => alone.ok(),
-                None => return Whole::Retry(None),
-            },
-            None => None,
+        let consuming = &self.idempotency.shared.consuming;
+        let place = async {
+            match most {
+                Some(_) => Place::Alone(consuming.write().await),
+                None => Place::Among(consuming.read().await),
+            }
+        };
+        let Some(_place) = stop.run_until_cancelled(place).await else {
+            return Whole::Retry(None);
         };
         let mut retry = None;
         let mut reject = None;
@@ -262,16 +269,20 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
             Err(error) => return Outcome::of(&error.into()),
         };
         let mut pauses = Backoff::new(OUTAGE);
-        let watched = loop {
-            match Watched::enter(&self.idempotency, spec, &identity, most).await {
-                Ok(Ok(watched)) => break watched,
+        let mut watched = Watched::new(&self.idempotency, spec, &identity);
+        loop {
+            match watched.enter(identity.record, most).await {
+                Ok(Ok(())) => break,
                 Ok(Err(reason)) => return Outcome::Reject(reason),
-                Err(error) => match Outcome::of(&error) {
-                    Outcome::Outage(reason) if waits(spec, &reason, &mut pauses, stop).await => {}
-                    outcome => return outcome,
-                },
+                // Whatever it is: the message has not run.
+                Err(error) => {
+                    let reason = error.to_string();
+                    if !waits(spec, &reason, &mut pauses, stop).await {
+                        return Outcome::Outage(reason);
+                    }
+                }
             }
-        };
+        }
         let outcome = self.run(consumer, message, stop).await;
         watched.leave().await;
         outcome
@@ -294,10 +305,21 @@ impl<DB: Backend, S: Clone + Send + Sync + 'static> Worker<DB, S> {
         let message = delivery.message().clone();
         tracing::error!(target: "idem", source = self.source, ?message, reason, "a message can't be processed: to the dead letters");
         let Err(error) = confirmed(delivery.dead_letter(reason)).await else {
+            if suspects::runs_of(&message, self.max_deliveries).is_some() {
+                self.forget_runs(&message).await;
+            }
             return Ok(());
         };
         tracing::error!(target: "idem", source = self.source, ?message, %error, "a dead letter can't be stored; the message is delivered again");
         confirmed(delivery.retry(self.pause(message.delivery()))).await
+    }
+
+    async fn forget_runs(&self, message: &Incoming) {
+        for consumer in &self.consumers {
+            if let Ok(identity) = consumer.spec.identity(message) {
+                suspects::forget_all(&self.idempotency, &identity).await;
+            }
+        }
     }
 
     /// Doubles with each delivery.

@@ -45,6 +45,24 @@ pub(crate) struct Probe {
     gate: Arc<Semaphore>,
     #[effect_free(trust = "what a test switches")]
     retries: Arc<AtomicUsize>,
+    #[effect_free(trust = "counts what a test looks at")]
+    together: Arc<Together>,
+}
+
+/// How many runs there are at once.
+#[derive(Debug, Default)]
+struct Together {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// A run, until it is dropped.
+pub(crate) struct Running(Arc<Together>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Probe {
@@ -53,6 +71,7 @@ impl Probe {
             entered: Arc::default(),
             gate: Arc::new(Semaphore::new(0)),
             retries: Arc::default(),
+            together: Arc::default(),
         }
     }
 
@@ -61,8 +80,16 @@ impl Probe {
         self.entered.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn enter(&self) {
+    pub(crate) fn enter(&self) -> Running {
         self.entered.fetch_add(1, Ordering::SeqCst);
+        let now = self.together.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.together.most.fetch_max(now, Ordering::SeqCst);
+        Running(self.together.clone())
+    }
+
+    /// How many runs there were at once, at most.
+    pub(crate) fn most_together(&self) -> usize {
+        self.together.most.load(Ordering::SeqCst)
     }
 
     /// What `Wait` waits for.
@@ -159,7 +186,7 @@ macro_rules! tested {
                 order: &Order,
                 probe: &Probe,
             ) -> Result<(), OrderError> {
-                probe.enter();
+                let _running = probe.enter();
                 <Store as Tested>::effect(tx, consumer, &order.event_id).await?;
                 match order.behaviour {
                     Behaviour::Work => {}

@@ -152,6 +152,9 @@ async fn no_lock_is_taken_for_a_key_or_a_step(backend: Backend) {
     }
 }
 
+/// Longer than `store_timeout`, which bounds the statement that takes a message.
+const SLOW: &str = "SELECT pg_sleep(2)";
+
 async fn a_message_is_processed_once(backend: Backend) {
     let set = set(backend, false).await;
     let inbox = set.idempotency.inbox();
@@ -160,13 +163,13 @@ async fn a_message_is_processed_once(backend: Backend) {
             .process("ledger", "orders", "m1", async |tx: &mut Tx<Postgres>| {
                 sqlx::query("INSERT INTO things (n) VALUES (1)")
                     .execute(&mut *tx)
-                    .await
-                    .map(drop)
+                    .await?;
+                sqlx::query(SLOW).execute(&mut *tx).await.map(drop)
             })
             .await;
         done.expect("it is processed")
     };
-    let all = join_all((0..8).map(|_| one())).await;
+    let all = join_all((0..4).map(|_| one())).await;
     let done = |processed: &&idem_runtime::inbox::Processed<()>| {
         matches!(processed, idem_runtime::inbox::Processed::Done(()))
     };

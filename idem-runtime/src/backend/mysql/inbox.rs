@@ -84,9 +84,9 @@ const ENTER: &str = concat!(
     now!(),
     ", ",
     now!(),
-    " + ?) ON DUPLICATE KEY UPDATE state = IF(",
+    " + ?) ON DUPLICATE KEY UPDATE state = IF(owner = VALUES(owner), state, IF(",
     expired!(),
-    ", VALUES(state), LEAST(state + 1, 32767)), owner = VALUES(owner), \
+    ", VALUES(state), LEAST(state + 1, 32767))), owner = VALUES(owner), \
      processed_at = VALUES(processed_at), expires_at = VALUES(expires_at)"
 );
 
@@ -140,9 +140,14 @@ impl InboxStore for MySql {
         Ok(entries(state))
     }
 
-    async fn forget_entries(connection: &mut MySqlConnection, id: &RecordId) -> sqlx::Result<()> {
-        sqlx::query("DELETE FROM idem_inbox WHERE id = ?")
+    async fn forget_entries(
+        connection: &mut MySqlConnection,
+        id: &RecordId,
+        owner: Option<&[u8; 16]>,
+    ) -> sqlx::Result<()> {
+        sqlx::query("DELETE FROM idem_inbox WHERE id = ? AND owner = COALESCE(?, owner)")
             .bind(id.as_bytes().as_slice())
+            .bind(owner.map(<[u8; 16]>::as_slice))
             .execute(connection)
             .await
             .map(drop)

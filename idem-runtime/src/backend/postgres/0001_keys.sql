@@ -23,7 +23,8 @@ CREATE TABLE idem_keys (
     completed_at        timestamptz NOT NULL,
     expires_at          timestamptz,                -- NULL unless completed
     retain_until        timestamptz                 -- expires_at and the tombstone's lifetime
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02,      -- a sweep's dead rows, before they are a fifth of a large table
+        autovacuum_analyze_scale_factor = 0.02);
 
 -- Expiry follows insertion closely, and a block range index costs a tenth of a B-tree's writes.
 CREATE INDEX idem_keys_expires_at ON idem_keys USING brin (expires_at) WITH (autosummarize = on);

@@ -1,12 +1,12 @@
 //! The rows of processed messages.
 
 use sqlx::postgres::PgConnection;
-use sqlx::{Postgres, Row};
+use sqlx::{Executor, Postgres, Row};
 
 use super::super::inbox::{
     Entry, InboxStore, Processed, STATE_ENTERED, STATE_PROCESSED, STATE_UNKNOWN, Taken, entries,
 };
-use super::retention;
+use super::{fused, retention};
 use crate::scope::RecordId;
 
 /// Any isolation. The lock is tried and not waited for, so that no connection is held by a duplicate of a message whose
@@ -34,8 +34,15 @@ macro_rules! take {
 
 const TAKE: &str = take!("pg_try_advisory_xact_lock($7, $8)");
 
-/// Without the lock a duplicate waits for the row of the transaction that has it.
+/// Without the lock a duplicate waits for the row of the transaction that has it, as long as [`WAIT_FOR_ROW`] says.
 const TAKE_UNLOCKED: &str = take!("true");
+
+/// A message's row is inserted before its consumer runs: whoever waits for it has a connection as long as that takes.
+const WAIT_FOR_ROW: &str = "SET LOCAL lock_timeout = '100ms'";
+/// The consumer's own statements wait as they are set to.
+const WAIT_AS_SET: &str = "SET LOCAL lock_timeout TO DEFAULT";
+/// `lock_not_available`
+const NOT_AVAILABLE: &str = "55P03";
 
 /// Any isolation. Own statement, own snapshot.
 const PROCESSED: &str =
@@ -56,7 +63,8 @@ const ENTER: &str = "\
     VALUES ($1, $2, $3, $4, $5, statement_timestamp(), \
        statement_timestamp() + $6 * interval '1 millisecond') \
     ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, processed_at = excluded.processed_at, \
-       state = CASE WHEN k.expires_at <= statement_timestamp() THEN excluded.state \
+       state = CASE WHEN k.owner = excluded.owner THEN k.state \
+                    WHEN k.expires_at <= statement_timestamp() THEN excluded.state \
                     ELSE least(k.state::int + 1, 32767) END, \
        expires_at = excluded.expires_at \
     RETURNING state";
@@ -76,7 +84,20 @@ impl InboxStore for Postgres {
         if let Some(namespace) = entry.lock_namespace {
             query = query.bind(namespace).bind(entry.id.lock_word());
         }
-        let row = query.fetch_one(&mut *connection).await?;
+        let waits = entry.lock_namespace.is_none();
+        if waits {
+            connection.execute(sqlx::raw_sql(WAIT_FOR_ROW)).await?;
+        }
+        let row = match query.fetch_one(&mut *connection).await {
+            // The transaction is aborted, and rolled back.
+            Err(error) if waits && fused::says(&error, NOT_AVAILABLE) => {
+                return Ok(Taken::InFlight);
+            }
+            row => row?,
+        };
+        if waits {
+            connection.execute(sqlx::raw_sql(WAIT_AS_SET)).await?;
+        }
         let (won, taken): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
         if taken {
             return Ok(Taken::Won);
@@ -126,9 +147,14 @@ impl InboxStore for Postgres {
         Ok(entries(state))
     }
 
-    async fn forget_entries(connection: &mut PgConnection, id: &RecordId) -> sqlx::Result<()> {
-        sqlx::query("DELETE FROM idem_inbox WHERE id = $1")
+    async fn forget_entries(
+        connection: &mut PgConnection,
+        id: &RecordId,
+        owner: Option<&[u8; 16]>,
+    ) -> sqlx::Result<()> {
+        sqlx::query("DELETE FROM idem_inbox WHERE id = $1 AND ($2::bytea IS NULL OR owner = $2)")
             .bind(id.as_bytes().as_slice())
+            .bind(owner.map(<[u8; 16]>::as_slice))
             .execute(connection)
             .await
             .map(drop)

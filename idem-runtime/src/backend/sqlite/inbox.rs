@@ -43,7 +43,8 @@ const ENTER: &str = concat!(
     now!(),
     " AS now) t WHERE true \
      ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, processed_at = excluded.processed_at, \
-        state = CASE WHEN idem_inbox.expires_at <= excluded.processed_at THEN excluded.state \
+        state = CASE WHEN idem_inbox.owner = excluded.owner THEN idem_inbox.state \
+                     WHEN idem_inbox.expires_at <= excluded.processed_at THEN excluded.state \
                      ELSE min(idem_inbox.state + 1, 32767) END, \
         expires_at = excluded.expires_at \
      RETURNING state"
@@ -91,9 +92,14 @@ impl InboxStore for Sqlite {
         Ok(entries(state))
     }
 
-    async fn forget_entries(connection: &mut SqliteConnection, id: &RecordId) -> sqlx::Result<()> {
-        sqlx::query("DELETE FROM idem_inbox WHERE id = ?1")
+    async fn forget_entries(
+        connection: &mut SqliteConnection,
+        id: &RecordId,
+        owner: Option<&[u8; 16]>,
+    ) -> sqlx::Result<()> {
+        sqlx::query("DELETE FROM idem_inbox WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)")
             .bind(id.as_bytes().as_slice())
+            .bind(owner.map(<[u8; 16]>::as_slice))
             .execute(connection)
             .await
             .map(drop)
