@@ -26,11 +26,7 @@ async fn messages_without_an_id_are_buried_each_by_itself<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     let payload = Order::new("m", Behaviour::Work).payload();
     let bare = || Incoming::new("orders.placed", payload.clone());
     broker.publish([
@@ -71,11 +67,7 @@ async fn what_can_not_be_read_is_buried<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     for (id, payload) in [("m1", "no JSON"), ("m2", r#"{"behaviour":"Work"}"#)] {
         broker.publish([Incoming::new("orders.placed", payload).with_message_id(id)]);
     }
@@ -98,11 +90,7 @@ async fn what_is_refused_for_good_is_buried_at_once<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([Order::delivered("m1", Behaviour::Reject)]);
     until("it is buried", PATIENCE, async || {
         broker.told().dead.len() == 1
@@ -123,11 +111,7 @@ async fn what_never_works_is_buried_in_the_end<DB: Tested>() {
         let desk = Desk::<DB>::new().await;
         let broker = Broker::new();
         let consumers = DB::ledger(desk.consumers()).max_deliveries(3);
-        let running = consumers
-            .source("orders", broker.clone())
-            .spawn()
-            .await
-            .unwrap();
+        let running = broker.feed(consumers).await;
         broker.publish([Order::delivered("m1", behaviour)]);
         until("it is buried", PATIENCE, async || {
             broker.told().dead.len() == 1
@@ -149,11 +133,7 @@ async fn a_consumer_that_loses_its_connection_each_time_is_no_outage<DB: Tested>
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers()).max_deliveries(1);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([Order::delivered("m1", Behaviour::Disconnect)]);
     until("it is buried", PATIENCE, async || {
         broker.told().dead.len() == 1
@@ -168,11 +148,7 @@ async fn a_dead_letter_that_is_not_stored_stays_a_message<DB: Tested>() {
     let broker = Broker::new();
     broker.lose_dead_letters(2);
     let consumers = DB::ledger(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([Order::delivered("m1", Behaviour::Reject)]);
     until("it is buried", PATIENCE, async || {
         broker.told().dead.len() == 1
@@ -235,11 +211,7 @@ async fn what_never_comes_back_is_buried_without_another_run<DB: Tested>() {
     let broker = Broker::new();
     broker.lose_dead_letters(2);
     let consumers = DB::ledger(desk.consumers()).max_deliveries(2);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     let message = Order::delivered("m1", Behaviour::Work);
     broker.publish([message.clone().with_delivery(6)]);
     until("it is buried", PATIENCE, async || {
@@ -272,11 +244,7 @@ async fn a_suspect_runs_while_no_other_message_does<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers()).max_deliveries(2);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     let message = |id: &str| Order::delivered(id, Behaviour::Slow(50));
     let ordinary = (0..8).map(|number| message(&format!("m{number}")));
     broker.publish(ordinary);
@@ -312,11 +280,7 @@ async fn a_suspect_that_fails_has_as_many_deliveries_again<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers()).max_deliveries(3);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([Order::delivered("m1", Behaviour::Retry).with_delivery(4)]);
     until("it is buried", PATIENCE, async || {
         broker.told().dead.len() == 1
@@ -337,11 +301,7 @@ async fn what_is_processed_is_no_dead_letter_however_often_it_comes<DB: Tested>(
         .unwrap();
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers()).max_deliveries(2);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([Order::delivered("m1", Behaviour::Work).with_delivery(6)]);
     until("it is acknowledged", PATIENCE, async || {
         broker.told().acknowledged.len() == 1

@@ -28,11 +28,7 @@ async fn a_message_is_acknowledged_after_its_commit<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::counting(desk.database());
     let consumers = DB::ledger(desk.consumers()).concurrency(1);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish((0..5).map(|n| Order::delivered(&format!("m{n}"), Behaviour::Work)));
     until("all are acknowledged", PATIENCE, async || {
         broker.told().acknowledged.len() == 5
@@ -50,11 +46,7 @@ async fn a_lost_acknowledgement_makes_a_duplicate<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     // A process may be gone before it acknowledges: the message comes again.
     broker.lose_acknowledgements(3);
     broker.publish([Order::delivered("m1", Behaviour::Work)]);
@@ -84,11 +76,7 @@ async fn duplicates_in_one_batch_have_one_effect<DB: Tested>() {
     }
     broker.publish(batch);
     let consumers = DB::ledger(desk.consumers()).concurrency(10);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     until("all are acknowledged", PATIENCE, async || {
         broker.told().acknowledged.len() == 10
     })
@@ -102,11 +90,7 @@ async fn two_consumers_of_one_message_both_run<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::mail(DB::ledger(desk.consumers()));
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([Order::delivered("m1", Behaviour::Work)]);
     until("it is acknowledged", PATIENCE, async || {
         broker.told().acknowledged == ["m1"]
@@ -141,11 +125,7 @@ async fn an_id_may_be_a_field_of_the_payload<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::by_field(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     // The publisher published it twice, with an id of its own each time.
     let message = || Order::delivered("e1", Behaviour::Work);
     broker.publish([
@@ -169,11 +149,7 @@ async fn a_duplicate_is_one_whatever_its_payload<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([Order::delivered("m1", Behaviour::Work)]);
     until("it is acknowledged", PATIENCE, async || {
         broker.told().acknowledged.len() == 1
@@ -193,11 +169,7 @@ async fn what_may_work_later_is_delivered_again<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([Order::delivered("m1", Behaviour::Retry)]);
     until("it has failed some times", PATIENCE, async || {
         broker.told().retried.len() >= 4
@@ -224,11 +196,7 @@ async fn a_slow_consumer_runs_once_and_its_time_is_extended<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::after_silence(Duration::from_secs(3));
     let consumers = DB::ledger(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([Order::delivered("m1", Behaviour::Wait)]);
     // Each third of the time-out: it's longer than that.
     until("its time is extended", PATIENCE, async || {
@@ -253,11 +221,7 @@ async fn what_can_not_be_extended_is_given_back_in_time<DB: Tested>() {
     let desk = Desk::<DB>::with(|builder| builder.timeout(Duration::from_millis(400))).await;
     let broker = Broker::after(Duration::from_secs(6));
     let consumers = DB::ledger(desk.consumers());
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     // Somebody else works on the message for longer than the broker waits.
     let inbox = desk.idempotency.inbox().timeout(PATIENCE);
     let elsewhere = inbox.process("ledger", "orders", "m1", async |tx| {
@@ -293,11 +257,7 @@ async fn a_stop_finishes_what_runs_and_takes_no_more<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers()).concurrency(1);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish([
         Order::delivered("m1", Behaviour::Wait),
         Order::delivered("m2", Behaviour::Work),
@@ -319,11 +279,7 @@ async fn no_more_run_at_once_than_are_allowed<DB: Tested>() {
     let desk = Desk::<DB>::new().await;
     let broker = Broker::new();
     let consumers = DB::ledger(desk.consumers()).concurrency(1);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     broker.publish((0..3).map(|n| Order::delivered(&format!("m{n}"), Behaviour::Wait)));
     for done in 1..=3 {
         until("the next runs", PATIENCE, async || {

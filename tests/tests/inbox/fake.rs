@@ -5,9 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use idem_runtime::inbox::{Delivery, Horizon, Incoming, Redelivery, Source, SourceError};
+use idem_runtime::inbox::{
+    Consumers, ConsumersHandle, Delivery, Horizon, Incoming, Redelivery, Source, SourceError,
+};
 use idem_tests::servers::TestDatabase;
 use tokio::sync::Notify;
+
+use super::setup::{AppState, Tested};
 
 #[derive(Clone)]
 pub(crate) struct Broker {
@@ -85,6 +89,15 @@ impl Broker {
                 effects,
             }),
         }
+    }
+
+    /// Starts consumers of its messages.
+    pub(crate) async fn feed<DB: Tested>(
+        &self,
+        consumers: Consumers<DB, AppState>,
+    ) -> ConsumersHandle {
+        let consumers = consumers.source("orders", self.clone());
+        consumers.spawn().await.unwrap()
     }
 
     /// Publishes messages, which are delivered in one batch if there are places.

@@ -34,11 +34,7 @@ async fn outage<DB: Tested>(silent: bool) {
     let consumers = DB::ledger(desk.consumers())
         .max_deliveries(1)
         .concurrency(8);
-    let running = consumers
-        .source("orders", broker.clone())
-        .spawn()
-        .await
-        .unwrap();
+    let running = broker.feed(consumers).await;
     let seconds = if std::env::var_os("IDEM_FULL").is_some() {
         30
     } else {
