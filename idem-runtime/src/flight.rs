@@ -99,7 +99,7 @@ impl<T> Flights<T> {
     }
 
     fn shard(&self, id: &RecordId) -> MutexGuard<'_, HashMap<RecordId, Vec<Flight<T>>>> {
-        self.shards[usize::from(id.as_bytes()[0]) % SHARDS]
+        self.shards[id.shard(SHARDS)]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }

@@ -152,10 +152,11 @@ impl<DB: Backend> Idempotency<DB> {
             .cloned()
     }
 
-    /// Begins a transaction. A begin that is cut off, by its time limit or with its future, closes its connection.
+    /// Begins a transaction, in which this key is claimed next. A begin that is cut off, by its time limit or with its future, closes its connection.
     pub(crate) async fn begin(
         &self,
         operation_id: Uuid,
+        claim: Option<&Claim<'_>>,
         limit: tokio::time::Instant,
     ) -> Result<Tx<DB>, StoreError> {
         let shared = &self.shared;
@@ -163,7 +164,7 @@ impl<DB: Backend> Idempotency<DB> {
         let mut beginning = Beginning::on(self.connection(limit).await?);
         let begun = beginning.run(limit, async |connection: &mut DB::Connection| {
             let server = self.server(connection).await?;
-            DB::begin(connection, &server, shared.settings.isolation).await
+            DB::begin(connection, &server, shared.settings.isolation, claim).await
         });
         let session = begun.await?;
         Ok(self.tx(beginning.end(), session, writer, operation_id))

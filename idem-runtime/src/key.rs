@@ -17,6 +17,7 @@ use std::{borrow::Cow, fmt};
 
 use http::{HeaderMap, HeaderName};
 use sfv::{Parser, StringRef};
+use uuid::Uuid;
 
 use crate::digest;
 
@@ -86,6 +87,15 @@ impl IdempotencyKey {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The 48 bits of time, in milliseconds since 1970, that a UUIDv7
+    /// ([RFC 9562, section 5.7](https://www.rfc-editor.org/rfc/rfc9562#section-5.7)) or a [ULID](https://github.com/ulid/spec)
+    /// begins with, big endian; `None` for any other key. It is what the client says: a text of a ULID's form that is none has a
+    /// time, too.
+    #[must_use]
+    pub fn time(&self) -> Option<[u8; 6]> {
+        time_of_uuid(&self.0).or_else(|| time_of_ulid(&self.0))
     }
 
     /// Sixteen hexadecimal digits that stand for the key in logs and traces.
@@ -164,6 +174,37 @@ fn bare(value: &[u8]) -> Result<String, KeyError> {
         ));
     }
     Ok(value.iter().copied().map(char::from).collect())
+}
+
+fn time_of_uuid(key: &str) -> Option<[u8; 6]> {
+    let uuid = Uuid::try_parse(key).ok()?;
+    let [a, b, c, d, e, f, ..] = *uuid.as_bytes();
+    (uuid.get_version_num() == 7).then_some([a, b, c, d, e, f])
+}
+
+fn time_of_ulid(key: &str) -> Option<[u8; 6]> {
+    let digits: &[u8; 26] = key.as_bytes().try_into().ok()?;
+    let values = digits.map(crockford);
+    if values.contains(&None) {
+        return None;
+    }
+    // Ten digits of five bits: the two that are too many must be zero.
+    let time = values[..10]
+        .iter()
+        .flatten()
+        .fold(0_u64, |time, digit| time << 5 | u64::from(*digit));
+    let [0, 0, time @ ..] = time.to_be_bytes() else {
+        return None;
+    };
+    Some(time)
+}
+
+/// The value of a digit of Crockford's Base32, in either case.
+fn crockford(digit: u8) -> Option<u8> {
+    const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let digit = digit.to_ascii_uppercase();
+    let value = DIGITS.iter().position(|known| *known == digit)?;
+    u8::try_from(value).ok()
 }
 
 #[cfg(test)]

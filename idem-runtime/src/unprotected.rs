@@ -50,7 +50,7 @@ async fn once<DB: Backend>(
 ) -> Result<Option<Response>, StoreError> {
     let operation_id = uuid::Builder::from_random_bytes(new_owner()).into_uuid();
     let limit = Instant::now() + ticket.idempotency.shared.settings.store_timeout;
-    let mut tx = ticket.idempotency.begin(operation_id, limit).await?;
+    let mut tx = ticket.idempotency.begin(operation_id, None, limit).await?;
     tx.belong_to(trace);
     let (connection, session) = tx.parts();
     let identified = timeout_at(limit, DB::identify(connection, session)).await;

@@ -63,7 +63,7 @@ impl<DB: Backend> Attempt<DB> {
         let mut tx = self
             .ticket
             .idempotency
-            .begin(self.operation_id, limit)
+            .begin(self.operation_id, (!unclaimed).then_some(claim), limit)
             .await?;
         faults::point("begin.after");
         let claimed = if unclaimed {

@@ -106,12 +106,13 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         std::future::ready(Ok(()))
     }
 
-    /// Begins, through sqlx, so that its depth is right for a helper's own `begin()`.
+    /// Begins, through sqlx, so that its depth is right for a helper's own `begin()`. `claim` follows in it.
     #[doc(hidden)]
     fn begin(
         connection: &mut Self::Connection,
         server: &Self::Server,
         isolation: Option<Isolation>,
+        claim: Option<&Claim<'_>>,
     ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send;
 
     /// Whether `begin_claimed` is used.
@@ -167,7 +168,7 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         _mark: &str,
     ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send {
         async move {
-            let mut session = Self::begin(&mut *connection, server, isolation).await?;
+            let mut session = Self::begin(&mut *connection, server, isolation, None).await?;
             Self::identify(connection, &mut session).await?;
             Ok(session)
         }

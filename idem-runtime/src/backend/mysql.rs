@@ -163,6 +163,7 @@ impl Backend for MySql {
         connection: &mut MySqlConnection,
         server: &Server,
         isolation: Option<Isolation>,
+        _: Option<&Claim<'_>>,
     ) -> sqlx::Result<Session> {
         transaction::begin(connection, isolation).await?;
         Ok(Session {

@@ -25,6 +25,7 @@ mod outbox;
 mod pooling;
 mod retention;
 mod rows;
+mod serializable;
 mod transaction;
 
 use rows::{arguments, record};
@@ -44,6 +45,8 @@ pub struct Session {
     process: i32,
     /// What records a step can ride with the commit.
     records_with_commit: bool,
+    /// Whether the key had a record before the transaction began; `None`: nobody looked. See [`serializable`].
+    found: Option<bool>,
     /// See [`pooling`].
     pooled: bool,
 }
@@ -77,6 +80,16 @@ pub struct Server {
     pooled: bool,
     /// Advisory locks are taken.
     locks: bool,
+    /// What the server makes of a transaction that says nothing.
+    serializable: bool,
+}
+
+impl Server {
+    fn is_serializable(&self, isolation: Option<Isolation>) -> bool {
+        isolation.map_or(self.serializable, |isolation| {
+            isolation == Isolation::Serializable
+        })
+    }
 }
 
 /// The columns of a record, in the order in which [`record`] reads them.
@@ -110,16 +123,18 @@ const LOOK_TOGETHER: &str = concat!(
 /// READ COMMITTED: the snapshot is this statement's, taken before the lock. Above it: the
 /// transaction's, and this is its first statement. Either may miss a record that was committed while
 /// this statement waited for nothing; [`COMPLETE`] finds it.
+///
+/// A key that was looked for before ($4) is not looked for again: see [`serializable`].
 const CLAIM: &str = "\
     SELECT pg_backend_pid() AS process, \
        CASE WHEN l.won THEN pg_current_xact_id()::text END AS transaction, \
-       EXISTS (SELECT FROM idem_keys WHERE id = $1) AS found \
+       CASE WHEN $4 IS NULL THEN EXISTS (SELECT FROM idem_keys WHERE id = $1) ELSE $4 END AS found \
       FROM (SELECT pg_try_advisory_xact_lock($2, $3) AS won) l";
 
 /// The same without the lock, which is won by all.
 const CLAIM_UNLOCKED: &str = "\
     SELECT pg_backend_pid() AS process, pg_current_xact_id()::text AS transaction, \
-       EXISTS (SELECT FROM idem_keys WHERE id = $1) AS found";
+       CASE WHEN $2 IS NULL THEN EXISTS (SELECT FROM idem_keys WHERE id = $1) ELSE $2 END AS found";
 
 macro_rules! insert {
     ($($rest:literal),*) => {
@@ -184,10 +199,16 @@ impl Backend for Postgres {
     type Session = Session;
     type Server = Server;
 
-    async fn detect(_: &mut PgConnection, pooled: bool, hints: bool) -> sqlx::Result<Server> {
+    async fn detect(
+        connection: &mut PgConnection,
+        pooled: bool,
+        hints: bool,
+    ) -> sqlx::Result<Server> {
+        let says = "SELECT current_setting('default_transaction_isolation') = 'serializable'";
         Ok(Server {
             pooled,
             locks: hints,
+            serializable: pooling::scalar(connection, says.into_sql_str()).await?,
             ..Server::default()
         })
     }
@@ -231,13 +252,21 @@ impl Backend for Postgres {
         connection: &mut PgConnection,
         server: &Server,
         isolation: Option<Isolation>,
+        claim: Option<&Claim<'_>>,
     ) -> sqlx::Result<Session> {
+        let found = match claim {
+            Some(claim) if server.is_serializable(isolation) => {
+                Some(serializable::is_there(connection, claim.id).await?)
+            }
+            _ => None,
+        };
         if server.pooled {
             pooling::begin(connection, isolation).await?;
         } else {
             Manager::begin(connection, Some(begin_text(isolation).into_sql_str())).await?;
         }
         Ok(Session {
+            found,
             pooled: server.pooled,
             ..Session::default()
         })
@@ -253,7 +282,11 @@ impl Backend for Postgres {
         isolation: Option<Isolation>,
         claim: &Claim<'_>,
     ) -> sqlx::Result<Option<Session>> {
-        let claimed = fused::begin_claimed(connection, &server.fusing, isolation, claim).await?;
+        let begin = fused::Begin {
+            isolation,
+            looks_before: server.is_serializable(isolation),
+        };
+        let claimed = fused::begin_claimed(connection, &server.fusing, &begin, claim).await?;
         Ok(claimed.then(|| Session {
             mark: Some(Mark {
                 text: fused::mark(claim),
@@ -297,7 +330,7 @@ impl Backend for Postgres {
     ) -> sqlx::Result<Session> {
         if server.pooled {
             // The mark would be a setting of the session, which the next transaction has on another server.
-            let mut session = Self::begin(&mut *connection, server, isolation).await?;
+            let mut session = Self::begin(&mut *connection, server, isolation, None).await?;
             Self::identify(connection, &mut session).await?;
             return Ok(session);
         }
@@ -348,7 +381,10 @@ impl Backend for Postgres {
         if let Some((first, second)) = lock {
             query = query.bind(first).bind(second);
         }
-        let row = query.fetch_one(&mut *connection).await?;
+        let row = query
+            .bind(session.found)
+            .fetch_one(&mut *connection)
+            .await?;
         session.process = row.try_get(0)?;
         session.transaction = row.try_get(1)?;
         let won = session.transaction.is_some();

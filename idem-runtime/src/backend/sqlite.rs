@@ -134,6 +134,7 @@ impl Backend for Sqlite {
         connection: &mut SqliteConnection,
         (): &(),
         _: Option<Isolation>,
+        _: Option<&Claim<'_>>,
     ) -> sqlx::Result<Session> {
         // A deferred transaction that reads and then writes fails with SQLITE_BUSY whatever the time-out.
         Manager::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str())).await?;

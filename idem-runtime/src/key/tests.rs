@@ -167,7 +167,50 @@ fn quote(key: &str) -> String {
     format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
+#[test]
+fn a_key_that_begins_with_its_time_has_one() {
+    let time = |key: &str| {
+        let key = IdempotencyKey::parse(format!("\"{key}\"").as_bytes(), true).unwrap();
+        key.time().map(|time| digest::hex(&time))
+    };
+    // RFC 9562, appendix A.6, in each spelling; the ULID specification.
+    let version_7 = Some("017f22e279b0".to_owned());
+    assert_eq!(time("017f22e2-79b0-7cc3-98c4-dc0c0c07398f"), version_7);
+    assert_eq!(time("017F22E2-79B0-7CC3-98C4-DC0C0C07398F"), version_7);
+    assert_eq!(time("017f22e279b07cc398c4dc0c0c07398f"), version_7);
+    let ulid = Some("01563e3ab5d3".to_owned());
+    assert_eq!(time("01ARZ3NDEKTSV4RRFFQ69G5FAV"), ulid);
+    assert_eq!(time("01arz3ndektsv4rrffq69g5fav"), ulid);
+    // The greatest time, and one more.
+    assert_eq!(
+        time("7ZZZZZZZZZZZZZZZZZZZZZZZZZ"),
+        Some("ffffffffffff".to_owned())
+    );
+    assert_eq!(time("80000000000000000000000000"), None);
+    // Neither: version 4, a letter that the alphabet leaves out, a length more or less.
+    assert_eq!(time("8e03978e-40d5-43e8-bc93-6894a57f9324"), None);
+    assert_eq!(time("01ARZ3NDEKTSV4RRFFQ69G5FAU"), None);
+    assert_eq!(time("01ARZ3NDEKTSV4RRFFQ69G5FA"), None);
+    assert_eq!(time("01ARZ3NDEKTSV4RRFFQ69G5FAVV"), None);
+    assert_eq!(time("k-1"), None);
+}
+
 proptest! {
+    #[test]
+    fn the_time_is_what_the_client_put_there(milliseconds in 0_u64..1 << 48, rest: u128) {
+        let time = Some(milliseconds.to_be_bytes()[2..].to_vec());
+        let random = std::array::from_fn(|index| rest.to_be_bytes()[index]);
+        let uuid = uuid::Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid();
+        let found = |key: &str| parse(key).unwrap().time().map(|time| time.to_vec());
+        prop_assert_eq!(found(&uuid.to_string()), time.clone());
+        let bits = u128::from(milliseconds) << 80 | rest >> 48;
+        let ulid: String = (0..26)
+            .map(|digit| b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"[(bits >> (125 - 5 * digit) & 31) as usize])
+            .map(char::from)
+            .collect();
+        prop_assert_eq!(found(&ulid), time);
+    }
+
     #[test]
     fn arbitrary_bytes_never_panic(
         value in proptest::collection::vec(any::<u8>(), 0..600),

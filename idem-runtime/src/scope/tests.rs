@@ -104,10 +104,58 @@ fn record_ids_are_frozen() {
 }
 
 #[test]
+fn the_time_of_a_key_leads_its_record() {
+    let alice = ScopeKey::of("alice");
+    let ids = |value: &str| {
+        let key = key(value);
+        [
+            RecordId::new(&alice, None, &key),
+            RecordId::new(&alice, Some("orders.create"), &key),
+        ]
+    };
+    // The examples of RFC 9562 (appendix A.6) and of the ULID specification.
+    for (value, time) in [
+        ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", "017f22e279b0"),
+        ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "01563e3ab5d3"),
+    ] {
+        for id in ids(value) {
+            let digits = digest::hex(id.as_bytes());
+            assert_eq!(&digits[..12], time, "{value}");
+        }
+    }
+    // A change of any of these would orphan every stored record.
+    assert_eq!(
+        digest::hex(ids("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")[0].as_bytes()),
+        "017f22e279b0860903bab9d0bf62af656f1cc613dbb020b73f5b4b6f0147978e"
+    );
+    assert_eq!(
+        digest::hex(ids("01ARZ3NDEKTSV4RRFFQ69G5FAV")[1].as_bytes()),
+        "01563e3ab5d37dbf46611821030787bd5b6a50bb09cd1b2638c69634cc774a4f"
+    );
+    // Keys are compared byte by byte, whatever they have in common.
+    let spellings = [
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+        "017F22E2-79B0-7CC3-98C4-DC0C0C07398F",
+        "017f22e279b07cc398c4dc0c0c07398f",
+    ];
+    let distinct: HashMap<_, _> = spellings
+        .map(|spelling| (ids(spelling)[0], spelling))
+        .into();
+    assert_eq!(distinct.len(), spellings.len());
+    // Nor do two that share their time share a lock, a slot or a shard.
+    let [one, _] = ids("017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
+    let [other, _] = ids("017f22e2-79b0-7cc3-98c4-dc0c0c073990");
+    assert_ne!(one.lock_word(), other.lock_word());
+    assert_ne!(one.filter_word(), other.filter_word());
+    assert_ne!(one.shard(256), other.shard(256));
+}
+
+#[test]
 fn words_are_bytes_of_the_id() {
     let id = RecordId(std::array::from_fn(|index| 0x80 + index as u8));
-    assert_eq!(id.lock_word(), i32::from_be_bytes([0x80, 0x81, 0x82, 0x83]));
+    assert_eq!(id.lock_word(), i32::from_be_bytes([0x90, 0x91, 0x92, 0x93]));
     assert_eq!(id.filter_word(), 0x8889_8a8b_8c8d_8e8f);
+    assert_eq!(id.shard(64), 0x94 % 64);
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl<DB: Backend> Idempotency<DB> {
         let idempotency = self.clone();
         let begun = tokio::spawn(async move {
             let limit = tokio::time::Instant::now() + idempotency.shared.settings.store_timeout;
-            idempotency.begin(operation_id, limit).await
+            idempotency.begin(operation_id, None, limit).await
         });
         begun
             .await

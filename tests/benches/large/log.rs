@@ -1,56 +1,25 @@
-//! What a first use writes to the write-ahead log, from one checkpoint on; and what it would write if the digest of a key that begins
-//! with its time began with it too.
+//! First uses with keys that have no order and with such as have one: what they write to the write-ahead log, from one checkpoint
+//! on, and how fast they are, at either end of the isolation levels.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use idem_runtime::{Idempotency, Isolation};
 use sqlx::Executor;
 use uuid::Uuid;
 
 use super::filling::Table;
-use super::requests::{send, service};
+use super::median;
+use super::requests::{send, service_of};
 
-const TIME: Duration = Duration::from_secs(6);
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_secs(3);
 const CLIENTS: usize = 8;
 
-#[derive(Clone, Copy)]
-enum Keys {
-    Random,
-    Version7,
-    /// No request, but its statements: a digest without order, and one that the time leads.
-    Digest,
-    TimeAndDigest,
-}
-
-/// What the library's statements are without it.
-const STORE: &str = "\
-    INSERT INTO idem_keys (id, scope, operation, state, owner, fingerprint_version, fingerprint, status, headers, body, \
-        created_at, completed_at, expires_at, retain_until) \
-    SELECT $1, t.scope, t.operation, 1, t.owner, t.fingerprint_version, t.fingerprint, t.status, t.headers, t.body, \
-        now(), now(), now() + interval '48 hours', now() + interval '48 hours' \
-      FROM template t";
-
-async fn store(table: &Table, time_leads: bool) -> sqlx::Result<()> {
-    let mut id = [0; 32];
-    fastrand::fill(&mut id);
-    if time_leads {
-        id[..6].copy_from_slice(&Uuid::now_v7().as_bytes()[..6]);
-    }
-    let mut transaction = table.pool.begin().await?;
-    transaction
-        .execute("INSERT INTO orders (account, item) VALUES ('alice', 'The Rust Programming Language') RETURNING id")
-        .await?;
-    sqlx::query(STORE)
-        .bind(id.as_slice())
-        .execute(&mut *transaction)
-        .await?;
-    transaction.commit().await
-}
-
 /// Requests a second, and bytes a request.
-async fn write(table: &Arc<Table>, app: &Router, keys: Keys) -> (f64, f64) {
+async fn write(table: &Arc<Table>, app: &Router, key: fn() -> Uuid) -> (f64, f64) {
     let mut connection = table.connect().await;
     connection.execute("CHECKPOINT").await.expect("it is done");
     let position = "SELECT (pg_current_wal_lsn() - '0/0')::bigint";
@@ -58,17 +27,10 @@ async fn write(table: &Arc<Table>, app: &Router, keys: Keys) -> (f64, f64) {
     let (started, done) = (Instant::now(), Arc::new(AtomicI64::new(0)));
     let tasks: Vec<_> = (0..CLIENTS)
         .map(|_| {
-            let (table, app, done) = (table.clone(), app.clone(), done.clone());
+            let (app, done) = (app.clone(), done.clone());
             tokio::spawn(async move {
-                while started.elapsed() < TIME {
-                    match keys {
-                        Keys::Random => assert!(!send(&app, &Uuid::new_v4().to_string()).await),
-                        Keys::Version7 => assert!(!send(&app, &Uuid::now_v7().to_string()).await),
-                        Keys::Digest | Keys::TimeAndDigest => {
-                            let leads = matches!(keys, Keys::TimeAndDigest);
-                            store(&table, leads).await.expect("it is stored");
-                        }
-                    }
+                while started.elapsed() < ROUND {
+                    assert!(!send(&app, &key().to_string()).await);
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             })
@@ -85,43 +47,33 @@ async fn write(table: &Arc<Table>, app: &Router, keys: Keys) -> (f64, f64) {
 
 pub(crate) async fn measure(small: &Arc<Table>, large: &Arc<Table>) {
     for table in [small, large] {
-        let mut connection = table.connect().await;
-        connection
-            .execute("CREATE TABLE IF NOT EXISTS template AS SELECT * FROM idem_keys LIMIT 1")
-            .await
-            .expect("it is made");
-        let app = service(&table.pool);
-        for (name, keys) in [
-            ("random keys", Keys::Random),
-            ("UUIDv7 keys", Keys::Version7),
-            ("by hand, digest", Keys::Digest),
-            ("by hand, time and digest", Keys::TimeAndDigest),
-        ] {
-            let mut compressed = String::new();
-            for compression in ["off", "on"] {
-                let set = format!("ALTER SYSTEM SET wal_compression = {compression}");
-                connection
-                    .execute(sqlx::AssertSqlSafe(set))
-                    .await
-                    .expect("it is set");
-                connection
-                    .execute("SELECT pg_reload_conf()")
-                    .await
-                    .expect("it is read");
-                let (rate, bytes) = write(table, &app, keys).await;
-                compressed.push_str(&format!(
-                    "; compression {compression}: {bytes:.0} bytes of log a request, {rate:.0} requests a second"
-                ));
+        for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
+            let idempotency = Idempotency::builder(table.pool.clone()).isolation(isolation);
+            let app = service_of(idempotency.build().expect("the settings make sense"));
+            let (mut rates, mut bytes, mut ratios) = (
+                [Vec::new(), Vec::new()],
+                [Vec::new(), Vec::new()],
+                Vec::new(),
+            );
+            for round in 0..=ROUNDS {
+                let random = write(table, &app, Uuid::new_v4).await;
+                let timed = write(table, &app, Uuid::now_v7).await;
+                // The first makes connections, plans and caches.
+                if round > 0 {
+                    for (index, (rate, written)) in [random, timed].into_iter().enumerate() {
+                        rates[index].push(rate);
+                        bytes[index].push(written);
+                    }
+                    ratios.push(timed.0 / random.0);
+                }
             }
-            println!("{} records, {name}{compressed}", table.rows);
+            let ([random, timed], [of_random, of_timed]) = (rates.map(median), bytes.map(median));
+            println!(
+                "{} records, {isolation:?}: UUIDv4 {random:.0} a second, {of_random:.0} bytes of log a request; \
+                 UUIDv7 {timed:.0} a second, {of_timed:.0} bytes; speed × {:.2}",
+                table.rows,
+                median(ratios)
+            );
         }
-        connection
-            .execute("ALTER SYSTEM RESET wal_compression")
-            .await
-            .expect("it is reset");
-        connection
-            .execute("SELECT pg_reload_conf()")
-            .await
-            .expect("it is read");
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! `IDEM_POSTGRES_URL=postgres://… cargo bench -p idem-tests --no-default-features --bench large`
 //!
-//! `--rows 10000000`, of which a tenth is past its retention. Filling takes minutes, and some 5 GB for ten million: `--fill` makes the two
+//! `--rows 10000000`, of which a tenth is past its retention; `--timed`: their keys are UUIDv7s, which lead their records' ids.  Filling takes minutes, and some 5 GB for ten million: `--fill` makes the two
 //! databases and leaves them; a run takes those that it finds, and drops them at its end unless it is told to `--keep` them.
 //! `rates`, `log` and `sweep` run a part alone; the sweep is what it says, and comes last. The sizes take turns, in rounds of one
 //! run; what counts is the median of the rounds' ratios.
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use self::filling::Table;
+use self::filling::{Keys, Table};
 
 const SMALL: i64 = 10_000;
 
@@ -53,8 +53,13 @@ async fn main() {
     let mut admin = PgConnection::connect(&server)
         .await
         .expect("the server is there");
-    let small = Arc::new(Table::open(&mut admin, &server, SMALL).await);
-    let large = Arc::new(Table::open(&mut admin, &server, rows()).await);
+    let keys = if says("--timed") {
+        Keys::Timed
+    } else {
+        Keys::Random
+    };
+    let small = Arc::new(Table::open(&mut admin, &server, SMALL, keys).await);
+    let large = Arc::new(Table::open(&mut admin, &server, rows(), keys).await);
     for table in [&small, &large] {
         table.describe().await;
     }

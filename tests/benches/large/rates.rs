@@ -21,6 +21,8 @@ enum Kind {
     First,
     /// Of a key that this process has not met.
     Replay,
+    /// The same, of the last hour.
+    ReplaySoon,
     /// Of one that it has answered lately.
     ReplayAgain,
 }
@@ -28,7 +30,7 @@ enum Kind {
 /// A key that is not past its retention.
 fn used(table: &Table, number: i64) -> String {
     let live = table.rows * 8 / 10;
-    format!("used-{}", table.rows - number % live)
+    table.key(table.rows - number % live)
 }
 
 async fn rate(table: &Arc<Table>, app: &Router, kind: Kind, next: &Arc<AtomicI64>) -> f64 {
@@ -40,9 +42,13 @@ async fn rate(table: &Arc<Table>, app: &Router, kind: Kind, next: &Arc<AtomicI64
             tokio::spawn(async move {
                 while started.elapsed() < ROUND {
                     let key = match kind {
-                        Kind::First => uuid::Uuid::new_v4().to_string(),
+                        Kind::First => table.fresh(),
                         // A prime's multiples are spread over the table, and come again only after all.
                         Kind::Replay => used(&table, next.fetch_add(1, Ordering::Relaxed) * 7919),
+                        Kind::ReplaySoon => {
+                            let number = next.fetch_add(1, Ordering::Relaxed) * 7919;
+                            table.key(table.rows - number % (table.rows / 48))
+                        }
                         Kind::ReplayAgain => used(
                             &table,
                             fastrand::i64(0..REMEMBERED) * (table.rows / REMEMBERED).max(1),
@@ -63,11 +69,16 @@ async fn rate(table: &Arc<Table>, app: &Router, kind: Kind, next: &Arc<AtomicI64
 
 pub(crate) async fn measure(small: &Arc<Table>, large: &Arc<Table>) {
     let next = Arc::new(AtomicI64::new(0));
-    for kind in [Kind::First, Kind::Replay, Kind::ReplayAgain] {
+    for kind in [
+        Kind::First,
+        Kind::Replay,
+        Kind::ReplaySoon,
+        Kind::ReplayAgain,
+    ] {
         let (mut rates, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
         let mut apps = [service(&small.pool), service(&large.pool)];
         for round in 0..=ROUNDS {
-            if matches!(kind, Kind::Replay) {
+            if matches!(kind, Kind::Replay | Kind::ReplaySoon) {
                 // Who has met the keys of a small table would not be asking for the first time.
                 apps = [service(&small.pool), service(&large.pool)];
             }

@@ -44,9 +44,13 @@ async fn order(
 
 /// A process that remembers no key yet.
 pub(crate) fn service(pool: &PgPool) -> Router {
+    service_of(Idempotency::new(pool.clone()))
+}
+
+pub(crate) fn service_of(idempotency: Idempotency<Postgres>) -> Router {
     Router::new()
         .route("/orders/{account}", post(order))
-        .with_state(Idempotency::new(pool.clone()))
+        .with_state(idempotency)
 }
 
 /// Whether it was a replay.

@@ -17,15 +17,15 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const CALM: Duration = Duration::from_secs(15);
 
 /// Sends fresh keys at the interval until it is over, whatever became of those before. In order.
-async fn requests(app: &Router, over: &AtomicBool) -> Vec<Duration> {
+async fn requests(table: &Arc<Table>, app: &Router, over: &AtomicBool) -> Vec<Duration> {
     let mut ticks = tokio::time::interval(INTERVAL);
     let mut running = JoinSet::new();
     while !over.load(Ordering::Relaxed) {
         ticks.tick().await;
-        let app = app.clone();
+        let (table, app) = (table.clone(), app.clone());
         running.spawn(async move {
             let started = Instant::now();
-            assert!(!send(&app, &uuid::Uuid::new_v4().to_string()).await);
+            assert!(!send(&app, &table.fresh()).await);
             started.elapsed()
         });
     }
@@ -74,7 +74,7 @@ pub(crate) async fn measure(table: &Arc<Table>) {
         tokio::time::sleep(CALM).await;
         ending.store(true, Ordering::Relaxed);
     };
-    let (calm, ()) = tokio::join!(requests(&app, &over), calm);
+    let (calm, ()) = tokio::join!(requests(table, &app, &over), calm);
 
     over.store(false, Ordering::Relaxed);
     let idempotency = Idempotency::new(table.pool.clone());
@@ -87,7 +87,7 @@ pub(crate) async fn measure(table: &Arc<Table>) {
             (swept.expect("it sweeps"), started.elapsed())
         })
     };
-    let (busy, watched) = tokio::join!(requests(&app, &over), watch(table, &over));
+    let (busy, watched) = tokio::join!(requests(table, &app, &over), watch(table, &over));
     let (swept, took) = sweep.await.expect("it ends");
     println!(
         "swept {} records in {} batches, {took:?}, the longest {:?}",

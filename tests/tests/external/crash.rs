@@ -166,8 +166,14 @@ async fn points_of_recovery(backend: Backend, kind: Provider) -> Vec<String> {
         shop.database.number(left).await == 0
     })
     .await;
-    let passed = std::fs::read_to_string(file).unwrap_or_default();
-    let mut points = numbered(&passed);
+    // Others see a commit before its own process has passed it.
+    let passed = || numbered(&std::fs::read_to_string(&file).unwrap_or_default());
+    until("the end has been passed", RECOVERY, async || {
+        let last = passed().pop();
+        last.is_some_and(|point| point.starts_with("commit.after"))
+    })
+    .await;
+    let mut points = passed();
     points.retain(|point| !point.starts_with("take_over") && !point.starts_with("renew"));
     points
 }

@@ -2,6 +2,7 @@
 
 mod commits;
 mod hints;
+mod isolation;
 mod lookups;
 mod parts;
 mod pools;

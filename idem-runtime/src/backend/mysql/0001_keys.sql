@@ -5,7 +5,7 @@ CREATE TABLE IF NOT EXISTS idem_schema (
 
 -- One row a key. Effects commit with it, so a row that is completed proves its effect.
 CREATE TABLE IF NOT EXISTS idem_keys (
-    id                  BINARY(32) PRIMARY KEY,     -- SHA-256 of the length-prefixed scope and key
+    id                  BINARY(32) PRIMARY KEY,     -- a digest of scope and key, led by the time of a UUIDv7 or ULID
     scope               VARBINARY(1024) NOT NULL,   -- who owns the key; for erasure and listing
     operation           VARBINARY(255) NOT NULL,
     state               SMALLINT NOT NULL,          -- 0 started, 1 completed, 2 unknown

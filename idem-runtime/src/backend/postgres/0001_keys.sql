@@ -5,7 +5,7 @@ CREATE TABLE IF NOT EXISTS idem_schema (
 );
 
 CREATE TABLE idem_keys (
-    id                  bytea PRIMARY KEY,          -- SHA-256 of the length-prefixed scope and key
+    id                  bytea PRIMARY KEY,          -- a digest of scope and key, led by the time of a UUIDv7 or ULID
     scope               text NOT NULL,              -- who owns the key; for erasure and listing
     operation           text NOT NULL,
     state               smallint NOT NULL,          -- 0 started, 1 completed, 2 unknown

@@ -30,6 +30,8 @@ use crate::backend::{Answer, Claim, Completed, EndFailure, Isolation, Stored, Tr
 /// begin sends can't return rows, so a key that is not free is an error; its text is not constant, or else the
 /// planner would raise it.
 ///
+/// At SERIALIZABLE the look comes before the transaction: see [`super::serializable`].
+///
 /// Where the mark is gone, the answer's row has no id, and is refused before the commit.
 macro_rules! prepare {
     ($lock:literal) => {
@@ -37,6 +39,13 @@ macro_rules! prepare {
     PREPARE idem_claim (integer, integer, bytea, text) AS \
     SELECT CASE WHEN ", $lock, "NOT EXISTS (SELECT FROM idem_keys WHERE id = $3) \
            THEN set_config('idem.claim', left(set_config('idem.claim', $4 || '-over', false), -5), true) \
+           ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; \
+    PREPARE idem_look (bytea) AS \
+    SELECT CASE WHEN EXISTS (SELECT FROM idem_keys WHERE id = $1) \
+           THEN ('idem: the key is not free, seen by ' || pg_backend_pid())::integer END; \
+    PREPARE idem_claim_unseen (integer, integer, text) AS \
+    SELECT CASE WHEN ", $lock, "true \
+           THEN set_config('idem.claim', left(set_config('idem.claim', $3 || '-over', false), -5), true) \
            ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; \
     PREPARE idem_complete (bytea, bytea, text, text, smallint, bytea, text, integer, bytea, \
                            bytea, boolean, text, bigint, bigint) AS \
@@ -93,27 +102,43 @@ impl Fusing {
     }
 }
 
+/// How a claim's transaction begins.
+pub(super) struct Begin {
+    pub(super) isolation: Option<Isolation>,
+    /// The key is looked for in a transaction of its own.
+    pub(super) looks_before: bool,
+}
+
+impl Begin {
+    fn text(&self, claim: &Claim<'_>) -> String {
+        let (namespace, word) = claim.lock().unwrap_or_default();
+        let (begin, mark) = (begin_text(self.isolation), mark(claim));
+        let id = bytes(claim.id.as_bytes());
+        if self.looks_before {
+            format!(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; EXECUTE idem_look({id}); COMMIT; \
+                 {begin}; EXECUTE idem_claim_unseen({namespace},{word},'{mark}')"
+            )
+        } else {
+            format!("{begin}; EXECUTE idem_claim({namespace},{word},{id},'{mark}')")
+        }
+    }
+}
+
 /// Begins and claims. `false`: the key has a record, or somebody else works on it; no transaction is open.
 pub(super) async fn begin_claimed(
     connection: &mut PgConnection,
     fusing: &Fusing,
-    isolation: Option<Isolation>,
+    begin: &Begin,
     claim: &Claim<'_>,
 ) -> sqlx::Result<bool> {
-    let lock = claim.lock();
-    let text = lock.map_or(PREPARE_UNLOCKED, |_| PREPARE);
-    let (namespace, word) = lock.unwrap_or_default();
+    let text = claim.lock().map_or(PREPARE_UNLOCKED, |_| PREPARE);
     // Nothing was run on it yet.
     let mut prepared = connection.cached_statements_size() == 0;
     if prepared {
         prepare_text(connection, fusing, text).await?;
     }
-    let begin = format!(
-        "{begin}; EXECUTE idem_claim({namespace},{word},{id},'{mark}')",
-        begin = begin_text(isolation),
-        id = bytes(claim.id.as_bytes()),
-        mark = mark(claim),
-    );
+    let begin = begin.text(claim);
     let mut begun = begin_with(connection, &begin).await;
     if is(&begun, NOT_PREPARED) {
         // The connection's first claim comes after statements of the application's own.
@@ -345,7 +370,8 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b" _.:-/@{}[]\"(),;=+".contains(&byte)
 }
 
-fn bytes(of: &[u8]) -> String {
+/// A literal.
+pub(super) fn bytes(of: &[u8]) -> String {
     let mut text = String::with_capacity(of.len() * 2 + 16);
     write_bytes(&mut text, of);
     text

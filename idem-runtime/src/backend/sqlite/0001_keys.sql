@@ -5,7 +5,7 @@ CREATE TABLE IF NOT EXISTS idem_schema (
 ) STRICT;
 
 CREATE TABLE idem_keys (
-    id                  BLOB PRIMARY KEY NOT NULL,  -- SHA-256 of the length-prefixed scope and key
+    id                  BLOB PRIMARY KEY NOT NULL,  -- a digest of scope and key, led by the time of a UUIDv7 or ULID
     scope               TEXT NOT NULL,              -- who owns the key; for erasure and listing
     operation           TEXT NOT NULL,
     state               INTEGER NOT NULL,           -- 0 started, 1 completed, 2 unknown
