@@ -8,8 +8,14 @@ use serde_json::Value;
 use uuid::Uuid;
 
 /// A key that no other test has.
+///
+/// As clients make them: without an order, or in the order of time, so that what holds of the one is tested with the other.
 pub fn fresh_key() -> String {
-    Uuid::new_v4().to_string()
+    if fastrand::bool() {
+        Uuid::new_v4().to_string()
+    } else {
+        Uuid::now_v7().to_string()
+    }
 }
 
 /// A client of one server.

@@ -98,6 +98,40 @@ async fn a_replay_in_another_process_enters_no_handler(backend: Backend) {
     assert_eq!(two.other.entered(&key).await, 0);
 }
 
+async fn strict(process: &Application, key: &str) -> Answer {
+    process.with_key("/strict", key).send().await
+}
+
+/// Their records are neighbours, where a lock on a gap between two would be met. A strict operation waits for nobody.
+async fn fresh_keys_of_one_moment_do_not_meet(backend: Backend) {
+    let two = Two::start(backend, &[]).await;
+    let mut before: Vec<(String, Answer)> = Vec::new();
+    for round in 0..25 {
+        let keys: Vec<String> = (0..8).map(|_| uuid::Uuid::now_v7().to_string()).collect();
+        let processes = [&two.one, &two.other].into_iter().cycle();
+        let first = keys
+            .iter()
+            .zip(processes.clone())
+            .map(|(key, process)| strict(process, key));
+        // The neighbours' retries, each where it was not answered before.
+        let again = before
+            .iter()
+            .zip(processes.skip(1))
+            .map(|((key, _), process)| strict(process, key));
+        let (first, again) = tokio::join!(join_all(first), join_all(again));
+        for ((_, answer), replay) in before.iter().zip(&again) {
+            replay.assert_replays(answer);
+        }
+        for answer in &first {
+            assert!(
+                answer.status == 201 && !answer.is_replay(),
+                "round {round}: {answer:?}"
+            );
+        }
+        before = keys.into_iter().zip(first).collect();
+    }
+}
+
 async fn a_failure_is_no_answer_once_another_process_has_one(backend: Backend) {
     let two = Two::start(backend, &[]).await;
     let key = fresh_key();
@@ -234,6 +268,7 @@ macro_rules! across_processes {
 across_processes! {
     postgres_two: Postgres {
         a_replay_in_another_process_enters_no_handler,
+        fresh_keys_of_one_moment_do_not_meet,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
         an_expired_key_is_taken_over_by_one_of_two_processes,
@@ -242,6 +277,7 @@ across_processes! {
     }
     postgres_fewest_two: PostgresFewest {
         a_replay_in_another_process_enters_no_handler,
+        fresh_keys_of_one_moment_do_not_meet,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
         an_expired_key_is_taken_over_by_one_of_two_processes,
@@ -250,6 +286,7 @@ across_processes! {
     }
     mysql_two: MySql {
         a_replay_in_another_process_enters_no_handler,
+        fresh_keys_of_one_moment_do_not_meet,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
         an_expired_key_is_taken_over_by_one_of_two_processes,
@@ -258,6 +295,7 @@ across_processes! {
     }
     sqlite_two: Sqlite {
         a_replay_in_another_process_enters_no_handler,
+        fresh_keys_of_one_moment_do_not_meet,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
         an_expired_key_is_taken_over_by_one_of_two_processes,

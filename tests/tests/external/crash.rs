@@ -169,8 +169,15 @@ async fn points_of_recovery(backend: Backend, kind: Provider) -> Vec<String> {
     // Others see a commit before its own process has passed it.
     let passed = || numbered(&std::fs::read_to_string(&file).unwrap_or_default());
     until("the end has been passed", RECOVERY, async || {
-        let last = passed().pop();
-        last.is_some_and(|point| point.starts_with("commit.after"))
+        let points = passed();
+        let end = points
+            .iter()
+            .rposition(|point| point.starts_with("complete"));
+        end.is_some_and(|end| {
+            points[end..]
+                .iter()
+                .any(|point| point.starts_with("commit.after"))
+        })
     })
     .await;
     let mut points = passed();
