@@ -216,7 +216,26 @@ fn any_owner() -> impl Strategy<Value = Owner> {
     })
 }
 
+/// By which a tenant's rows are found, as the chapter on regions tells.
+#[test]
+fn a_tenant_is_the_beginning_of_its_users() {
+    assert!(text(("acme", "bob")).starts_with("(s4:acme"));
+    assert!(text((7, "bob")).starts_with("(i7s"));
+    assert!(!text((70, "bob")).starts_with("(i7s"));
+    assert!(!text(("7", "bob")).starts_with("(i7s"));
+}
+
 proptest! {
+    #[test]
+    fn no_other_tenant_begins_so(tenant in "[s1:(ab]{0,6}", other in "[s1:(ab]{0,6}", user in "[s1:(ab]{0,4}", number: i64) {
+        let begins = format!("(s{}:{tenant}", tenant.len());
+        prop_assert!(text((&*tenant, &*user)).starts_with(&begins));
+        prop_assert!(text((&*tenant, number)).starts_with(&begins));
+        prop_assert_eq!(text((&*other, &*user)).starts_with(&begins), other == tenant);
+        prop_assert!(!text((number, &*tenant)).starts_with(&begins));
+        prop_assert!(!text(((&*tenant, &*user), number)).starts_with(&begins));
+    }
+
     #[test]
     fn different_owners_have_different_texts(
         owners in proptest::collection::vec(any_owner(), 2..60),

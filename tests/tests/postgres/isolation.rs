@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::{FromRef, Path, State};
 use axum::routing::post;
 use futures_util::future::join_all;
-use idem_runtime::{EffectFree, Idempotency, Isolation, Tx, idempotent};
+use idem_runtime::{EffectFree, Idempotency, Isolation, Steps, Tx, idempotent};
 use idem_tests::servers::{Backend, TestDatabase};
 use idem_tests::wait::PATIENCE;
 use sqlx::Postgres;
@@ -19,6 +19,7 @@ both! {
     keys_of_one_page_do_not_run_again,
     nor_where_the_server_says_that_all_is_serializable,
     nor_without_hints,
+    operations_that_end_at_once_all_end,
 }
 
 const AT_ONCE: u32 = 8;
@@ -122,4 +123,47 @@ async fn nor_where_the_server_says_that_all_is_serializable(backend: Backend) {
 
 async fn nor_without_hints(backend: Backend) {
     all_at_once(&set(backend, "read committed", false, true).await).await;
+}
+
+#[idempotent(scope = "account", operation = "isolation.steps")]
+async fn in_steps(
+    steps: &mut Steps<Postgres, Failed>,
+    Path((account, length)): Path<(String, usize)>,
+    State(meeting): State<Meeting>,
+) -> Result<String, Failed> {
+    drop(account);
+    steps
+        .atomic("first", async |tx: &mut Tx<Postgres>| {
+            act(tx, "", length).await
+        })
+        .await?;
+    steps
+        .atomic("last", async |tx: &mut Tx<Postgres>| {
+            let answer = act(tx, "", length).await?;
+            let _ = tokio::time::timeout(PATIENCE / 20, meeting.0.wait()).await;
+            Ok::<_, Failed>(answer)
+        })
+        .await
+}
+
+async fn operations_that_end_at_once_all_end(backend: Backend) {
+    let set = set(backend, "read committed", true, true).await;
+    let app = Router::new()
+        .route("/things/{account}/{length}", post(in_steps))
+        .with_state(Process {
+            idempotency: set.idempotency.clone(),
+            meeting: Meeting(Arc::new(Barrier::new(AT_ONCE as usize))),
+        });
+    for _ in 0..5 {
+        let keys: Vec<String> = (0..AT_ONCE)
+            .map(|_| uuid::Uuid::now_v7().to_string())
+            .collect();
+        let posts = keys
+            .iter()
+            .map(|key| Set::post_to(&app, "/things/alice/1", key, ""));
+        for answer in join_all(posts).await {
+            assert_eq!((answer.status, answer.replayed), (200, false), "{answer:?}");
+        }
+    }
+    assert_eq!(set.things().await, 5 * 2 * i64::from(AT_ONCE));
 }

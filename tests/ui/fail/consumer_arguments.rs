@@ -28,8 +28,8 @@ async fn not_in_the_state(tx: &mut Tx<Sqlite>, order: Incoming, State(rates): St
 #[consumer(source = "orders")]
 async fn other_database(tx: &mut Tx<Postgres>, order: Incoming) {}
 
-fn main() {
-    let state: AppState = unimplemented!();
+fn main() {}
+fn registered(state: AppState) {
     let consumers = state.idempotency.clone().consumers(state);
     let consumers = consumers.register(of_a_request);
     let consumers = consumers.register(not_in_the_state);
