@@ -2,10 +2,13 @@
 
 use std::process::Command;
 
+/// Keys after which everything that is of one size has it.
+const WARM_UP: u64 = 50_000;
+
 /// What a process has more in memory after so many keys than before, in bytes.
 fn growth(keys: u64, plant: Option<&str>) -> i64 {
     let output = Command::new(env!("CARGO_BIN_EXE_keys"))
-        .args([(keys / 4).to_string(), keys.to_string()])
+        .args([(keys / 4).min(WARM_UP).to_string(), keys.to_string()])
         .envs(plant.map(|plant| ("IDEM_PLANT", plant)))
         // One arena, so that what is freed is used again.
         .env("MALLOC_ARENA_MAX", "1")

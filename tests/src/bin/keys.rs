@@ -69,7 +69,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .filename(directory.path().join("keys.db"))
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Off);
+        .synchronous(SqliteSynchronous::Off)
+        // SQLite's own cache, in KiB: it grows until it is full, whenever a second connection is first used.
+        .pragma("cache_size", "-200");
     let pool = SqlitePoolOptions::new()
         .max_connections(2)
         .connect_with(options)
