@@ -5,7 +5,7 @@
 //!
 //! `--rows 10000000`, of which a tenth is past its retention; `--timed`: their keys are UUIDv7s, which lead their records' ids.  Filling takes minutes, and some 5 GB for ten million: `--fill` makes the two
 //! databases and leaves them; a run takes those that it finds, and drops them at its end unless it is told to `--keep` them.
-//! `rates`, `log` and `sweep` run a part alone; the sweep is what it says, and comes last. The sizes take turns, in rounds of one
+//! `--batch RECORDS` and `--pause MILLISECONDS` are the sweeper's. `rates`, `log` and `sweep` run a part alone; the sweep is what it says, and comes last. The sizes take turns, in rounds of one
 //! run; what counts is the median of the rounds' ratios.
 
 mod filling;
@@ -26,13 +26,14 @@ fn says(name: &str) -> bool {
     std::env::args().any(|argument| argument == name)
 }
 
+/// The number that follows an argument.
+fn given<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.nth(1)?.parse().ok()
+}
+
 fn rows() -> i64 {
-    let given = std::env::args()
-        .skip_while(|argument| argument != "--rows")
-        .nth(1);
-    given
-        .and_then(|rows| rows.parse().ok())
-        .unwrap_or(10_000_000)
+    given("--rows").unwrap_or(10_000_000)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -47,7 +47,9 @@ async fn rate(table: &Arc<Table>, app: &Router, kind: Kind, next: &Arc<AtomicI64
                         Kind::Replay => used(&table, next.fetch_add(1, Ordering::Relaxed) * 7919),
                         Kind::ReplaySoon => {
                             let number = next.fetch_add(1, Ordering::Relaxed) * 7919;
-                            table.key(table.rows - number % (table.rows / 48))
+                            // Of a small table all: few keys would come again.
+                            let soon = (table.rows / 48).max(table.rows.min(10_000) * 8 / 10);
+                            table.key(table.rows - number % soon)
                         }
                         Kind::ReplayAgain => used(
                             &table,

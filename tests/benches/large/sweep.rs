@@ -9,8 +9,8 @@ use idem_runtime::Idempotency;
 use tokio::task::JoinSet;
 
 use super::filling::Table;
-use super::number;
 use super::requests::{send, service};
+use super::{given, number};
 
 /// Two hundred a second.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -80,9 +80,16 @@ pub(crate) async fn measure(table: &Arc<Table>) {
     let idempotency = Idempotency::new(table.pool.clone());
     let sweep = {
         let over = over.clone();
+        let mut sweeper = idempotency.sweeper();
+        if let Some(records) = given("--batch") {
+            sweeper = sweeper.batch(records);
+        }
+        if let Some(pause) = given("--pause") {
+            sweeper = sweeper.pause(Duration::from_millis(pause));
+        }
         tokio::spawn(async move {
             let started = Instant::now();
-            let swept = idempotency.sweeper().sweep_once().await;
+            let swept = sweeper.sweep_once().await;
             over.store(true, Ordering::Relaxed);
             (swept.expect("it sweeps"), started.elapsed())
         })
