@@ -101,6 +101,7 @@ impl<DB: Backend> Attempt<DB> {
         }
         let wait_until = Instant::now() + self.ticket.rules.wait;
         let mut pause = POLL.0;
+        let mut doubt = Doubt::of::<DB>();
         let mut runs = 0;
         let mut conflict = false;
         let mut ready = None;
@@ -138,7 +139,11 @@ impl<DB: Backend> Attempt<DB> {
                         return self.refused(Code::StoreUnavailable, Signal::StoreFailure);
                     }
                     if reject && unacknowledged.is_empty() || Instant::now() >= wait_until {
-                        return self.refused(Code::KeyInProgress, Signal::PendingDuplicate);
+                        if doubt.is_over() {
+                            return self.refused(Code::KeyInProgress, Signal::PendingDuplicate);
+                        }
+                        doubt.pause().await;
+                        continue;
                     }
                     tokio::time::sleep(jitter(pause)).await;
                     pause = (pause * 2).min(POLL.1);
@@ -346,4 +351,4 @@ pub(crate) fn new_owner() -> [u8; 16] {
     fastrand::u128(..).to_be_bytes()
 }
 
-pub(crate) use crate::backoff::jitter;
+pub(crate) use crate::backoff::{Doubt, jitter};

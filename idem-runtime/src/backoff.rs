@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::backend::Backend;
+
 /// No pause is longer, whatever it is set to: a database can add it to its time.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -43,6 +45,31 @@ impl Backoff {
     /// It went well: the next pause is a first one again.
     pub(crate) fn reset(&mut self) {
         self.doublings = 0;
+    }
+}
+
+/// Whether a key that can't be claimed is another's. A lock on the gap between two keys, such as InnoDB leaves behind where a
+/// claim beside it is rolled back, looks the same and is gone in a moment.
+pub(crate) struct Doubt {
+    looks: u32,
+}
+
+impl Doubt {
+    const PAUSE: Duration = Duration::from_millis(3);
+
+    pub(crate) fn of<DB: Backend>() -> Self {
+        Self {
+            looks: if DB::LOCKS_GAPS { 4 } else { 0 },
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.looks == 0
+    }
+
+    pub(crate) async fn pause(&mut self) {
+        self.looks = self.looks.saturating_sub(1);
+        tokio::time::sleep(jitter(Self::PAUSE)).await;
     }
 }
 

@@ -17,7 +17,7 @@ use std::{borrow::Cow, fmt};
 
 use http::{HeaderMap, HeaderName};
 use sfv::{Parser, StringRef};
-use uuid::Uuid;
+use uuid::{Uuid, Variant};
 
 use crate::digest;
 
@@ -92,7 +92,7 @@ impl IdempotencyKey {
     /// The 48 bits of time, in milliseconds since 1970, that a UUIDv7
     /// ([RFC 9562, section 5.7](https://www.rfc-editor.org/rfc/rfc9562#section-5.7)) or a [ULID](https://github.com/ulid/spec)
     /// begins with, big endian; `None` for any other key. It is what the client says: a text of a ULID's form that is none has a
-    /// time, too.
+    /// time, too. These bits are readable in the id of the key's record.
     #[must_use]
     pub fn time(&self) -> Option<[u8; 6]> {
         time_of_uuid(&self.0).or_else(|| time_of_ulid(&self.0))
@@ -179,7 +179,8 @@ fn bare(value: &[u8]) -> Result<String, KeyError> {
 fn time_of_uuid(key: &str) -> Option<[u8; 6]> {
     let uuid = Uuid::try_parse(key).ok()?;
     let [a, b, c, d, e, f, ..] = *uuid.as_bytes();
-    (uuid.get_version_num() == 7).then_some([a, b, c, d, e, f])
+    let is_version_7 = uuid.get_version_num() == 7 && uuid.get_variant() == Variant::RFC4122;
+    is_version_7.then_some([a, b, c, d, e, f])
 }
 
 fn time_of_ulid(key: &str) -> Option<[u8; 6]> {

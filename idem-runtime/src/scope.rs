@@ -159,7 +159,7 @@ impl fmt::Debug for ScopeKey {
 ///
 /// The first six bytes of the name of a UUIDv7 or a ULID ([`IdempotencyKey::time`]) are the key's own, and 26 bytes of digest
 /// follow. Keys of one hour are then neighbours in the primary key's index, of which a random key meets another page each time:
-/// with many records that is most of what a request writes to a log. It is for order only: nothing reads the time,
+/// with many records that is most of what a request writes to the database's log. It is for order only: nothing reads the time,
 /// and a client that sends one of its own choice puts its records elsewhere and no more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordId([u8; 32]);

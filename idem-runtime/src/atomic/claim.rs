@@ -60,11 +60,17 @@ impl<DB: Backend> Attempt<DB> {
             }
         }
         faults::point("begin.before");
-        let mut tx = self
+        let begun = self
             .ticket
             .idempotency
             .begin(self.operation_id, (!unclaimed).then_some(claim), limit)
-            .await?;
+            .await;
+        let mut tx = match begun {
+            Err(StoreError::Database(error)) if backend::asks_to_run_again(&error) => {
+                return Ok(Begun::not(Step::Again));
+            }
+            begun => begun?,
+        };
         faults::point("begin.after");
         let claimed = if unclaimed {
             Ok(Ok(Claimed::Won { took_over: false }))

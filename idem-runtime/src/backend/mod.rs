@@ -106,7 +106,8 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         std::future::ready(Ok(()))
     }
 
-    /// Begins, through sqlx, so that its depth is right for a helper's own `begin()`. `claim` follows in it.
+    /// Begins, through sqlx, so that its depth is right for a helper's own `begin()`. `claim`: what is claimed next, for an
+    /// engine that looks before it begins.
     #[doc(hidden)]
     fn begin(
         connection: &mut Self::Connection,
@@ -207,6 +208,10 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
     ) -> impl Future<Output = Result<Option<Stored>, EndFailure>> + Send {
         std::future::ready(Err(EndFailure::Open))
     }
+
+    /// Whether a claim may be stopped by a lock on the gap between two keys.
+    #[doc(hidden)]
+    const LOCKS_GAPS: bool = false;
 
     /// Takes the key, or says what has it. Whatever the answer, the transaction is still open.
     #[doc(hidden)]

@@ -112,6 +112,7 @@ const COMPLETE: &str = concat!(
 
 impl Backend for MySql {
     const SINGLE_WRITER: bool = false;
+    const LOCKS_GAPS: bool = true;
     type Session = Session;
     type Server = Server;
 

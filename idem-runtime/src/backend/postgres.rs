@@ -5,6 +5,8 @@
 //! once. The look's snapshot is older than the lock, so that a late attempt may win the lock of a key
 //! that is already completed; its insert then finds the record and the attempt is rolled back.
 
+use std::borrow::Cow;
+
 use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Arguments, AssertSqlSafe, Connection, Pool, Postgres, Row, SqlSafeStr};
@@ -124,7 +126,8 @@ const LOOK_TOGETHER: &str = concat!(
 /// transaction's, and this is its first statement. Either may miss a record that was committed while
 /// this statement waited for nothing; [`COMPLETE`] finds it.
 ///
-/// A key that was looked for before ($4) is not looked for again: see [`serializable`].
+/// A key that was looked for before, as the last argument says, is not looked for again: see [`serializable`]. Then what was committed since
+/// is missed, too.
 const CLAIM: &str = "\
     SELECT pg_backend_pid() AS process, \
        CASE WHEN l.won THEN pg_current_xact_id()::text END AS transaction, \
@@ -204,7 +207,7 @@ impl Backend for Postgres {
         pooled: bool,
         hints: bool,
     ) -> sqlx::Result<Server> {
-        let says = "SELECT current_setting('default_transaction_isolation') = 'serializable'";
+        let says = "SELECT coalesce(current_setting('default_transaction_isolation', true) = 'serializable', false)";
         Ok(Server {
             pooled,
             locks: hints,
@@ -254,19 +257,23 @@ impl Backend for Postgres {
         isolation: Option<Isolation>,
         claim: Option<&Claim<'_>>,
     ) -> sqlx::Result<Session> {
-        let found = match claim {
+        let begin = if server.pooled {
+            pooling::begin_text(isolation).into()
+        } else {
+            Cow::Borrowed(begin_text(isolation))
+        };
+        let unseen = match claim {
             Some(claim) if server.is_serializable(isolation) => {
-                Some(serializable::is_there(connection, claim.id).await?)
+                Some(serializable::begin_unseen(&mut *connection, claim.id, &begin).await?)
             }
             _ => None,
         };
-        if server.pooled {
-            pooling::begin(connection, isolation).await?;
-        } else {
-            Manager::begin(connection, Some(begin_text(isolation).into_sql_str())).await?;
+        if unseen != Some(true) {
+            let begin = AssertSqlSafe(begin.into_owned());
+            Manager::begin(connection, Some(begin.into_sql_str())).await?;
         }
         Ok(Session {
-            found,
+            found: unseen.map(|unseen| !unseen),
             pooled: server.pooled,
             ..Session::default()
         })

@@ -195,7 +195,7 @@ pub struct ErasedBatch {
     pub(crate) erased: u64,
     /// Records of the scope that are `started` or `unknown` and stay.
     pub(crate) kept: u64,
-    /// The last record looked at; `None` when there are no more.
+    /// The last record of a full batch. `None`: there were fewer, so that there is no more to look at.
     pub(crate) last: Option<RecordId>,
 }
 

@@ -9,7 +9,7 @@ use super::core::Clock;
 use super::stop::Interrupt;
 use super::{Journal, Steps, seal};
 use crate::accept::{Buffered, Finished, Landed, Mode, Ticket};
-use crate::atomic::{self, POLL, jitter, new_owner};
+use crate::atomic::{self, Doubt, POLL, jitter, new_owner};
 use crate::backend::operations::{Fence, Start, Started};
 use crate::backend::{self, Backend, Claim, Record};
 use crate::call::{Authorized, Prepare};
@@ -168,6 +168,7 @@ async fn claim<DB: Backend>(
     };
     let wait_until = Instant::now() + ticket.rules.wait;
     let mut pause = POLL.0;
+    let mut doubt = Doubt::of::<DB>();
     loop {
         let started = if std::mem::take(&mut in_flight) {
             Ok(Started::InFlight)
@@ -189,6 +190,10 @@ async fn claim<DB: Backend>(
                 if let Some(finished) = request.judge(&record, &Vec::new(), false)? {
                     return Ok(Claimed::Finished(Box::new(finished)));
                 }
+            }
+            Ok(Started::InFlight) if !doubt.is_over() => {
+                doubt.pause().await;
+                continue;
             }
             Ok(Started::InFlight) => {}
             Err(StoreError::Database(error)) if backend::asks_to_run_again(&error) => {}

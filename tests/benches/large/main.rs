@@ -3,10 +3,11 @@
 //!
 //! `IDEM_POSTGRES_URL=postgres://… cargo bench -p idem-tests --no-default-features --bench large`
 //!
-//! `--rows 10000000`, of which a tenth is past its retention; `--timed`: their keys are UUIDv7s, which lead their records' ids.  Filling takes minutes, and some 5 GB for ten million: `--fill` makes the two
-//! databases and leaves them; a run takes those that it finds, and drops them at its end unless it is told to `--keep` them.
-//! `--batch RECORDS` and `--pause MILLISECONDS` are the sweeper's. `rates`, `log` and `sweep` run a part alone; the sweep is what it says, and comes last. The sizes take turns, in rounds of one
-//! run; what counts is the median of the rounds' ratios.
+//! `--rows 10000000`, of which a tenth is past its retention; `--timed`: their keys are UUIDv7s, which lead their records' ids. Filling
+//! takes minutes, and some 5 GB for ten million: `--fill` makes the two databases and leaves them; a run takes those that it finds, and
+//! drops them at its end unless it is told to `--keep` them. `rates`, `log` and `sweep` run a part alone; the sweep is what it says, and
+//! comes last. `--batch RECORDS` and `--pause MILLISECONDS` are the sweeper's. The sizes take turns, in rounds of one run; what counts is
+//! the median of the rounds' ratios.
 
 mod filling;
 mod log;

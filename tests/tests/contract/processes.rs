@@ -104,7 +104,44 @@ async fn strict(process: &Application, key: &str) -> Answer {
 
 /// Their records are neighbours, where a lock on a gap between two would be met. A strict operation waits for nobody.
 async fn fresh_keys_of_one_moment_do_not_meet(backend: Backend) {
+    neighbours(&Two::start(backend, &[]).await).await;
+}
+
+async fn nor_where_transactions_are_serializable(backend: Backend) {
+    neighbours(&Two::start(backend, &[("ISOLATION", "serializable")]).await).await;
+}
+
+/// Requests that fail, and duplicates that meet them, leave locks between their neighbours until they are rolled back.
+async fn failures_and_duplicates_do_not_put_their_neighbours_off(backend: Backend) {
     let two = Two::start(backend, &[]).await;
+    for round in 0..50 {
+        let failing = (0..6).map(async |_| {
+            let key = uuid::Uuid::now_v7().to_string();
+            let call = |process: &Application| {
+                process
+                    .with_key("/strict", &key)
+                    .asking("sleep-ms", 3)
+                    .asking("err", 402)
+            };
+            let (one, other) = (call(&two.one), call(&two.other));
+            tokio::join!(one.send(), other.send());
+        });
+        let fresh = (0..12).map(async |number| {
+            tokio::time::sleep(Duration::from_millis(number)).await;
+            let key = uuid::Uuid::now_v7().to_string();
+            strict([&two.one, &two.other][usize::from(number % 2 == 0)], &key).await
+        });
+        let (_, fresh) = tokio::join!(join_all(failing), join_all(fresh));
+        for answer in fresh {
+            assert!(
+                answer.status == 201 && !answer.is_replay(),
+                "round {round}: {answer:?}"
+            );
+        }
+    }
+}
+
+async fn neighbours(two: &Two) {
     let mut before: Vec<(String, Answer)> = Vec::new();
     for round in 0..25 {
         let keys: Vec<String> = (0..8).map(|_| uuid::Uuid::now_v7().to_string()).collect();
@@ -269,6 +306,8 @@ across_processes! {
     postgres_two: Postgres {
         a_replay_in_another_process_enters_no_handler,
         fresh_keys_of_one_moment_do_not_meet,
+        nor_where_transactions_are_serializable,
+        failures_and_duplicates_do_not_put_their_neighbours_off,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
         an_expired_key_is_taken_over_by_one_of_two_processes,
@@ -278,6 +317,8 @@ across_processes! {
     postgres_fewest_two: PostgresFewest {
         a_replay_in_another_process_enters_no_handler,
         fresh_keys_of_one_moment_do_not_meet,
+        nor_where_transactions_are_serializable,
+        failures_and_duplicates_do_not_put_their_neighbours_off,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
         an_expired_key_is_taken_over_by_one_of_two_processes,
@@ -287,6 +328,8 @@ across_processes! {
     mysql_two: MySql {
         a_replay_in_another_process_enters_no_handler,
         fresh_keys_of_one_moment_do_not_meet,
+        nor_where_transactions_are_serializable,
+        failures_and_duplicates_do_not_put_their_neighbours_off,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
         an_expired_key_is_taken_over_by_one_of_two_processes,
@@ -296,6 +339,7 @@ across_processes! {
     sqlite_two: Sqlite {
         a_replay_in_another_process_enters_no_handler,
         fresh_keys_of_one_moment_do_not_meet,
+        failures_and_duplicates_do_not_put_their_neighbours_off,
         a_failure_is_no_answer_once_another_process_has_one,
         a_duplicate_in_another_process_waits_for_the_answer,
         an_expired_key_is_taken_over_by_one_of_two_processes,

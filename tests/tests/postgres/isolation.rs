@@ -1,16 +1,17 @@
 //! Transactions at SERIALIZABLE that have nothing to do with each other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Router;
 use axum::extract::{FromRef, Path, State};
 use axum::routing::post;
 use futures_util::future::join_all;
-use idem_runtime::{EffectFree, Idempotency, Isolation, Steps, Tx, idempotent};
+use idem_runtime::{EffectFree, Idempotency, IdempotencyBuilder, Isolation, Steps, Tx, idempotent};
 use idem_tests::servers::{Backend, TestDatabase};
 use idem_tests::wait::PATIENCE;
 use sqlx::Postgres;
-use sqlx::postgres::PgPoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::Barrier;
 
 use crate::{Failed, Set, act, both};
@@ -53,7 +54,18 @@ async fn meet(
     })
 }
 
-async fn all_at_once(set: &Set) {
+async fn all_at_once(backend: Backend, level: Level) {
+    let set = set(backend, level).await;
+    let another = async || {
+        let options = level.connect(set.database.url().parse().expect("a URL"));
+        let pool = pool().connect_with(options).await;
+        let pool = pool.expect("the database is there");
+        let builder = Idempotency::builder(pool).round_trips(backend.round_trips());
+        level
+            .configure(builder)
+            .build()
+            .expect("the settings make sense")
+    };
     let app = Router::new()
         .route("/things/{account}/{length}", post(meet))
         .with_state(Process {
@@ -74,15 +86,10 @@ async fn all_at_once(set: &Set) {
             assert_eq!(answer.body, "serializable");
         }
         // Another process, which has to look.
-        let other = Idempotency::builder(set.pool.clone())
-            .round_trips(set.database.backend().round_trips())
-            .isolation(Isolation::Serializable)
-            .build()
-            .expect("the settings make sense");
         let other = Router::new()
             .route("/things/{account}/{length}", post(meet))
             .with_state(Process {
-                idempotency: other,
+                idempotency: another().await,
                 meeting: Meeting(Arc::new(Barrier::new(AT_ONCE as usize))),
             });
         for key in &keys {
@@ -93,37 +100,75 @@ async fn all_at_once(set: &Set) {
     assert_eq!(set.things().await, 2 * i64::from(AT_ONCE));
 }
 
-async fn set(backend: Backend, default: &'static str, hints: bool, asked: bool) -> Set {
+/// How a transaction comes to be serializable, and what besides.
+#[derive(Clone, Copy)]
+struct Level {
+    default: &'static str,
+    asked: bool,
+    hints: bool,
+}
+
+impl Level {
+    const ASKED: Level = Level {
+        default: "read committed",
+        asked: true,
+        hints: true,
+    };
+
+    fn configure(self, builder: IdempotencyBuilder<Postgres>) -> IdempotencyBuilder<Postgres> {
+        let builder = builder.hints(self.hints);
+        if self.asked {
+            builder.isolation(Isolation::Serializable)
+        } else {
+            builder
+        }
+    }
+
+    fn connect(self, options: PgConnectOptions) -> PgConnectOptions {
+        options.options([("default_transaction_isolation", self.default)])
+    }
+}
+
+fn pool() -> PgPoolOptions {
+    PgPoolOptions::new().max_connections(AT_ONCE)
+}
+
+async fn set(backend: Backend, level: Level) -> Set {
     let database = TestDatabase::create(backend).await;
     let url = database.url().to_owned();
     Set::over(
         database,
         &url,
-        PgPoolOptions::new().max_connections(AT_ONCE),
-        |options| options.options([("default_transaction_isolation", default)]),
-        |builder| {
-            let builder = builder.hints(hints);
-            if asked {
-                builder.isolation(Isolation::Serializable)
-            } else {
-                builder
-            }
-        },
+        pool(),
+        |options| level.connect(options),
+        |builder| level.configure(builder),
     )
     .await
 }
 
 async fn keys_of_one_page_do_not_run_again(backend: Backend) {
-    all_at_once(&set(backend, "read committed", true, true).await).await;
+    all_at_once(backend, Level::ASKED).await;
 }
 
 async fn nor_where_the_server_says_that_all_is_serializable(backend: Backend) {
-    all_at_once(&set(backend, "serializable", true, false).await).await;
+    let level = Level {
+        default: "serializable",
+        asked: false,
+        ..Level::ASKED
+    };
+    all_at_once(backend, level).await;
 }
 
 async fn nor_without_hints(backend: Backend) {
-    all_at_once(&set(backend, "read committed", false, true).await).await;
+    let level = Level {
+        hints: false,
+        ..Level::ASKED
+    };
+    all_at_once(backend, level).await;
 }
+
+/// How often all have met in their last steps.
+static MEETINGS: AtomicU32 = AtomicU32::new(0);
 
 #[idempotent(scope = "account", operation = "isolation.steps")]
 async fn in_steps(
@@ -140,14 +185,19 @@ async fn in_steps(
     steps
         .atomic("last", async |tx: &mut Tx<Postgres>| {
             let answer = act(tx, "", length).await?;
-            let _ = tokio::time::timeout(PATIENCE / 20, meeting.0.wait()).await;
+            // Those that run again are alone.
+            let met = tokio::time::timeout(PATIENCE / 20, meeting.0.wait()).await;
+            if met.is_ok_and(|met| met.is_leader()) {
+                MEETINGS.fetch_add(1, Ordering::Relaxed);
+            }
             Ok::<_, Failed>(answer)
         })
         .await
 }
 
 async fn operations_that_end_at_once_all_end(backend: Backend) {
-    let set = set(backend, "read committed", true, true).await;
+    let set = set(backend, Level::ASKED).await;
+    let before = MEETINGS.load(Ordering::Relaxed);
     let app = Router::new()
         .route("/things/{account}/{length}", post(in_steps))
         .with_state(Process {
@@ -166,4 +216,5 @@ async fn operations_that_end_at_once_all_end(backend: Backend) {
         }
     }
     assert_eq!(set.things().await, 5 * 2 * i64::from(AT_ONCE));
+    assert!(MEETINGS.load(Ordering::Relaxed) >= before + 5);
 }

@@ -77,7 +77,9 @@ pub(super) async fn erase_scope(
         page.iter().map(|(_, owner, state)| (&owner[..], *state)),
         scope,
     );
-    let last = page.last().and_then(|(id, ..)| RecordId::from_slice(id));
+    let last = page
+        .get(batch as usize - 1)
+        .and_then(|(id, ..)| RecordId::from_slice(id));
     let completed: Vec<Vec<u8>> = page
         .into_iter()
         .filter(|(_, owner, state)| {

@@ -33,6 +33,7 @@ macro_rules! on_each_server {
 mod attempts;
 #[cfg(feature = "mysql")]
 mod clock;
+mod erasing;
 mod operators;
 mod setup;
 mod take_over;

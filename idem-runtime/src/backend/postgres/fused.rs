@@ -22,6 +22,30 @@ use tracing::instrument::WithSubscriber;
 use super::{Manager, begin_text};
 use crate::backend::{Answer, Claim, Completed, EndFailure, Isolation, Stored, TransactionState};
 
+/// A claim that looks for its key, and one that does not.
+macro_rules! claims {
+    ($suffix:literal, $lock:literal) => {
+        concat!(
+            "PREPARE idem_claim",
+            $suffix,
+            " (integer, integer, bytea, text) AS \
+    SELECT CASE WHEN ",
+            $lock,
+            "NOT EXISTS (SELECT FROM idem_keys WHERE id = $3) \
+           THEN set_config('idem.claim', left(set_config('idem.claim', $4 || '-over', false), -5), true) \
+           ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; \
+    PREPARE idem_claim_unseen",
+            $suffix,
+            " (integer, integer, text) AS \
+    SELECT CASE WHEN ",
+            $lock,
+            "true \
+           THEN set_config('idem.claim', left(set_config('idem.claim', $3 || '-over', false), -5), true) \
+           ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; "
+        )
+    };
+}
+
 /// Prepared on each connection that is used so, before its first claim.
 ///
 /// READ COMMITTED: the snapshot of the claim is older than its lock, as in the claim that is a message of its own.
@@ -33,20 +57,15 @@ use crate::backend::{Answer, Claim, Completed, EndFailure, Isolation, Stored, Tr
 /// At SERIALIZABLE the look comes before the transaction: see [`super::serializable`].
 ///
 /// Where the mark is gone, the answer's row has no id, and is refused before the commit.
-macro_rules! prepare {
-    ($lock:literal) => {
-        concat!("\
-    PREPARE idem_claim (integer, integer, bytea, text) AS \
-    SELECT CASE WHEN ", $lock, "NOT EXISTS (SELECT FROM idem_keys WHERE id = $3) \
-           THEN set_config('idem.claim', left(set_config('idem.claim', $4 || '-over', false), -5), true) \
-           ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; \
+///
+/// All are prepared with and without the lock, so that two settings may share a pool.
+const PREPARE: &str = concat!(
+    claims!("", "pg_try_advisory_xact_lock($1, $2) AND "),
+    claims!("_unlocked", ""),
+    "\
     PREPARE idem_look (bytea) AS \
     SELECT CASE WHEN EXISTS (SELECT FROM idem_keys WHERE id = $1) \
            THEN ('idem: the key is not free, seen by ' || pg_backend_pid())::integer END; \
-    PREPARE idem_claim_unseen (integer, integer, text) AS \
-    SELECT CASE WHEN ", $lock, "true \
-           THEN set_config('idem.claim', left(set_config('idem.claim', $3 || '-over', false), -5), true) \
-           ELSE ('idem: the key is not free, seen by ' || pg_backend_pid())::integer::text END; \
     PREPARE idem_complete (bytea, bytea, text, text, smallint, bytea, text, integer, bytea, \
                            bytea, boolean, text, bigint, bigint) AS \
     INSERT INTO idem_keys \
@@ -57,13 +76,8 @@ macro_rules! prepare {
        $3, $4, $1, $5, $6, $7, $8, $9, $10, $11, $12, 1, now(), statement_timestamp(), \
        statement_timestamp() + $13 * interval '1 millisecond', \
        statement_timestamp() + $14 * interval '1 millisecond') \
-    RETURNING (date_part('epoch', expires_at) * 1000)::bigint")
-    };
-}
-
-const PREPARE: &str = prepare!("pg_try_advisory_xact_lock($1, $2) AND ");
-
-const PREPARE_UNLOCKED: &str = prepare!("");
+    RETURNING (date_part('epoch', expires_at) * 1000)::bigint"
+);
 
 /// `invalid_text_representation`: the key is not free, or a fence does not hold.
 pub(super) const NOT_FREE: &str = "22P02";
@@ -111,16 +125,19 @@ pub(super) struct Begin {
 
 impl Begin {
     fn text(&self, claim: &Claim<'_>) -> String {
-        let (namespace, word) = claim.lock().unwrap_or_default();
+        let (suffix, (namespace, word)) = match claim.lock() {
+            Some(lock) => ("", lock),
+            None => ("_unlocked", (0, 0)),
+        };
         let (begin, mark) = (begin_text(self.isolation), mark(claim));
         let id = bytes(claim.id.as_bytes());
         if self.looks_before {
             format!(
                 "BEGIN ISOLATION LEVEL READ COMMITTED; EXECUTE idem_look({id}); COMMIT; \
-                 {begin}; EXECUTE idem_claim_unseen({namespace},{word},'{mark}')"
+                 {begin}; EXECUTE idem_claim_unseen{suffix}({namespace},{word},'{mark}')"
             )
         } else {
-            format!("{begin}; EXECUTE idem_claim({namespace},{word},{id},'{mark}')")
+            format!("{begin}; EXECUTE idem_claim{suffix}({namespace},{word},{id},'{mark}')")
         }
     }
 }
@@ -132,18 +149,17 @@ pub(super) async fn begin_claimed(
     begin: &Begin,
     claim: &Claim<'_>,
 ) -> sqlx::Result<bool> {
-    let text = claim.lock().map_or(PREPARE_UNLOCKED, |_| PREPARE);
     // Nothing was run on it yet.
     let mut prepared = connection.cached_statements_size() == 0;
     if prepared {
-        prepare_text(connection, fusing, text).await?;
+        prepare_text(connection, fusing, PREPARE).await?;
     }
     let begin = begin.text(claim);
     let mut begun = begin_with(connection, &begin).await;
     if is(&begun, NOT_PREPARED) {
         // The connection's first claim comes after statements of the application's own.
         prepared = true;
-        prepare_text(connection, fusing, text).await?;
+        prepare_text(connection, fusing, PREPARE).await?;
         begun = begin_with(connection, &begin).await;
     }
     if is(&begun, NOT_PREPARED) {

@@ -14,7 +14,7 @@ use sqlx::{
 };
 use sqlx_core::transaction::TransactionManager;
 
-use super::{Manager, begin_text};
+use super::Manager;
 use crate::backend::Isolation;
 
 /// How often two connections are asked in turn. A pooler with two free processes that hands them out at random is missed once in
@@ -26,8 +26,12 @@ pub(super) async fn begin(
     connection: &mut PgConnection,
     isolation: Option<Isolation>,
 ) -> sqlx::Result<()> {
-    let text = format!("{}; DEALLOCATE ALL", begin_text(isolation));
+    let text = begin_text(isolation);
     Manager::begin(connection, Some(AssertSqlSafe(text).into_sql_str())).await
+}
+
+pub(super) fn begin_text(isolation: Option<Isolation>) -> String {
+    format!("{}; DEALLOCATE ALL", super::begin_text(isolation))
 }
 
 /// The one value that a query answers, in one message, so that it may be sent in no transaction.

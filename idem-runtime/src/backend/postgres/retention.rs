@@ -96,7 +96,7 @@ pub(super) async fn erase_scope(
                         WHERE k.id = p.id AND p.scope = $2 AND k.state = 1 RETURNING 1) \
          SELECT (SELECT count(*) FROM gone), \
                 (SELECT count(*) FROM page WHERE scope = $2 AND state <> 1), \
-                (SELECT id FROM page ORDER BY id DESC LIMIT 1)",
+                (SELECT id FROM page ORDER BY id OFFSET $3 - 1 LIMIT 1)",
     )
     .bind(after.map_or(&[][..], |id| id.as_bytes().as_slice()))
     .bind(scope.as_str())

@@ -75,6 +75,8 @@ pub(super) async fn erase_scope(
                 .map(|(_, owner, state)| (owner.as_bytes(), *state)),
             scope,
         ),
-        last: RecordId::from_slice(last),
+        last: page
+            .get(batch as usize - 1)
+            .and_then(|(id, ..)| RecordId::from_slice(id)),
     })
 }

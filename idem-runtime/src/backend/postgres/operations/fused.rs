@@ -14,11 +14,14 @@ use super::super::{Manager, begin_text};
 ///
 /// A record begins the lease anew only when half of it is over, unlike the statement that is a message of its own: a row whose
 /// `due_at` stays needs no entry in an index.
-macro_rules! prepare {
-    ($lock:literal) => {
-        concat!("\
+///
+/// The first is prepared with and without its lock, so that two settings may share a pool.
+const PREPARE: &str = "\
     PREPARE idem_step (text, integer, integer) AS \
-    SELECT set_config('idem.claim', left(set_config('idem.claim', $1 || '-over', false), -5), true)", $lock, "; \
+    SELECT set_config('idem.claim', left(set_config('idem.claim', $1 || '-over', false), -5), true), \
+       pg_try_advisory_xact_lock($2, $3); \
+    PREPARE idem_step_unlocked (text) AS \
+    SELECT set_config('idem.claim', left(set_config('idem.claim', $1 || '-over', false), -5), true); \
     PREPARE idem_record (bytea, integer, bytea, text, bytea, boolean, bigint) AS \
     WITH recorded AS (UPDATE idem_operations SET journal = $5, journal_sealed = $6, \
           recorded_at = clock_timestamp(), \
@@ -40,13 +43,7 @@ macro_rules! prepare {
           retain_until = statement_timestamp() + $11 * interval '1 millisecond' \
          FROM ended WHERE k.id = ended.id RETURNING k.expires_at) \
     SELECT coalesce((SELECT (date_part('epoch', expires_at) * 1000)::bigint FROM stored), \
-       ('idem: the lease is lost, seen by ' || pg_backend_pid())::bigint)")
-    };
-}
-
-const PREPARE: &str = prepare!(", pg_try_advisory_xact_lock($2, $3)");
-
-const PREPARE_UNLOCKED: &str = prepare!("");
+       ('idem: the lease is lost, seen by ' || pg_backend_pid())::bigint)";
 
 /// Begins a step's transaction with its mark. `false`: the connection has nothing prepared, and no transaction is open.
 pub(in super::super) async fn begin(
@@ -56,23 +53,20 @@ pub(in super::super) async fn begin(
     mark: &str,
     lock: Option<(i32, i32)>,
 ) -> sqlx::Result<bool> {
-    let (first, second) = lock.unwrap_or_default();
-    let begin = format!(
-        "{begin}; EXECUTE idem_step('{mark}',{first},{second})",
-        begin = begin_text(isolation),
-    );
+    let begin = begin_text(isolation);
+    let begin = match lock {
+        Some((first, second)) => {
+            format!("{begin}; EXECUTE idem_step('{mark}',{first},{second})")
+        }
+        None => format!("{begin}; EXECUTE idem_step_unlocked('{mark}')"),
+    };
     let mut begun = fused::begin_with(connection, &begin).await;
     if !fused::is(&begun, NOT_PREPARED) {
         begun?;
         fusing.found();
         return Ok(true);
     }
-    fused::prepare_text(
-        connection,
-        fusing,
-        lock.map_or(PREPARE_UNLOCKED, |_| PREPARE),
-    )
-    .await?;
+    fused::prepare_text(connection, fusing, PREPARE).await?;
     begun = fused::begin_with(connection, &begin).await;
     if fused::is(&begun, NOT_PREPARED) {
         fusing.missed();
