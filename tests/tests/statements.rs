@@ -59,11 +59,14 @@ struct Counted {
 
 impl Counted {
     /// One connection, on which everything was prepared.
-    async fn start(backend: Backend) -> Counted {
+    async fn start(backend: Backend, isolation: Option<&str>) -> Counted {
         let database = TestDatabase::create(backend).await;
         let proxy = Proxy::start(backend, database.server_address()).await;
-        let setting =
+        let mut setting =
             Setting::of(backend, &database.url_through(proxy.address())).with("POOL_SIZE", 1);
+        if let Some(isolation) = isolation {
+            setting = setting.with("ISOLATION", isolation);
+        }
         let app = Application::start(&setting).await;
         let counted = Counted {
             app,
@@ -106,8 +109,24 @@ impl Counted {
     }
 }
 
+/// A look for the key comes before the transaction, in the message that begins it.
+async fn a_serializable_first_use_sends_no_more(backend: Backend) {
+    let counted = Counted::start(backend, Some("serializable")).await;
+    let begin = match backend {
+        Backend::PostgresFewest => "BEGIN ISOLATION LEVEL READ COMMITTED; EXECUTE idem_look(",
+        _ => "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT CASE WHEN EXISTS (SELECT FROM idem_keys",
+    };
+    for _ in 0..3 {
+        let answer = counted.app.effect("/effects").send().await;
+        assert_eq!(answer.status, 201);
+        let mut expected = first_use(backend).to_vec();
+        expected[0] = begin;
+        counted.assert_sends(&expected).await;
+    }
+}
+
 async fn a_first_use_sends_what_it_must(backend: Backend) {
-    let counted = Counted::start(backend).await;
+    let counted = Counted::start(backend, None).await;
     for _ in 0..3 {
         let answer = counted.app.effect("/effects").send().await;
         assert_eq!(answer.status, 201);
@@ -116,7 +135,7 @@ async fn a_first_use_sends_what_it_must(backend: Backend) {
 }
 
 async fn a_replay_is_one_statement(backend: Backend) {
-    let counted = Counted::start(backend).await;
+    let counted = Counted::start(backend, None).await;
     let call = counted.app.effect("/effects");
     assert_eq!(call.send().await.status, 201);
     counted.statements().await;
@@ -127,7 +146,7 @@ async fn a_replay_is_one_statement(backend: Backend) {
 }
 
 async fn a_duplicate_in_flight_sends_nothing(backend: Backend) {
-    let counted = Counted::start(backend).await;
+    let counted = Counted::start(backend, None).await;
     let key = fresh_key();
     let call = counted
         .app
@@ -252,5 +271,19 @@ mod commits {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_first_use_is_one_commit_on_postgres_in_fewest_messages() {
         super::a_first_use_is_one_commit(Backend::PostgresFewest).await;
+    }
+}
+
+mod serializable {
+    use super::Backend;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_first_use_sends_no_more() {
+        super::a_serializable_first_use_sends_no_more(Backend::Postgres).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_first_use_in_fewest_messages_sends_no_more() {
+        super::a_serializable_first_use_sends_no_more(Backend::PostgresFewest).await;
     }
 }
