@@ -296,7 +296,10 @@ impl OwnServers {
     /// Sends a signal to a server and its children.
     fn signal(&self, name: &str, server: &str) {
         let id = self.variable(server);
-        let command = format!("kill -{name} {id} $(cat /proc/{id}/task/{id}/children)");
+        // A child may end by itself meanwhile.
+        let command = format!(
+            "kill -{name} {id} && for child in $(cat /proc/{id}/task/{id}/children); do kill -{name} $child || true; done"
+        );
         let sent = Command::new("sh").arg("-c").arg(command).status();
         assert!(sent.is_ok_and(|status| status.success()), "{name}");
     }
