@@ -20,7 +20,7 @@ pub fn fresh_key() -> String {
             .skip(1)
             .collect::<Vec<_>>()
             .hash(&mut hasher);
-        hasher.finish() % 2 == 0
+        hasher.finish().is_multiple_of(2)
     });
     if *TIMED {
         Uuid::now_v7().to_string()
