@@ -176,9 +176,7 @@ async fn listen(default: &str, router: Router, greet: impl FnOnce(&str)) -> Resu
     let url = format!("http://{}", listener.local_addr()?);
     println!("listening on {url}");
     greet(&url);
-    axum::serve(listener, router)
-        .with_graceful_shutdown(process::stop())
-        .await?;
+    process::serve(listener, router).await?;
     Ok(())
 }
 

@@ -4,8 +4,11 @@ use std::env;
 use std::io::{self, BufRead};
 use std::process::Stdio;
 use std::thread;
+use std::time::Duration;
 
+use axum::Router;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpListener;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 
@@ -77,6 +80,22 @@ impl Process {
         }
         let ended = format!("a process ended before it said `{beginning}`");
         Err(io::Error::other(ended))
+    }
+}
+
+/// Serves until [`stop`] is ready, and what has begun has ended; a request that has not arrived ten seconds later is given up. A
+/// client that never ends its request would keep the server for ever.
+pub async fn serve(listener: TcpListener, router: Router) -> io::Result<()> {
+    let late = async {
+        stop().await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    };
+    tokio::select! {
+        served = axum::serve(listener, router).with_graceful_shutdown(stop()).into_future() => served,
+        () = late => {
+            tracing::warn!("stopped before every request had arrived");
+            Ok(())
+        }
     }
 }
 

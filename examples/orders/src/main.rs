@@ -68,9 +68,13 @@ async fn serve(router: Router<AppState>) -> Result<(), Box<dyn Error + Send + Sy
     greet(listener.local_addr()?);
     let sweeper = idempotency.sweeper().spawn();
 
-    axum::serve(listener, router.with_state(state).into_axum())
-        .with_graceful_shutdown(stop())
-        .await?;
+    let serving =
+        axum::serve(listener, router.with_state(state).into_axum()).with_graceful_shutdown(stop());
+    tokio::select! {
+        served = serving.into_future() => served?,
+        // A client that never ends its request would keep the server for ever.
+        () = late() => tracing::warn!("stopped before every request had arrived"),
+    }
     // A client that has hung up leaves its attempt running: give it the time to commit.
     if !idempotency.drain(Duration::from_secs(30)).await {
         tracing::warn!("stopped before every request was done; those are rolled back");
@@ -78,6 +82,14 @@ async fn serve(router: Router<AppState>) -> Result<(), Box<dyn Error + Send + Sy
     sweeper.stop().await;
     pool.close().await;
     Ok(())
+}
+
+/// How long a request may take to arrive once the server was told to stop.
+const REQUESTS_END: Duration = Duration::from_secs(10);
+
+async fn late() {
+    stop().await;
+    tokio::time::sleep(REQUESTS_END).await;
 }
 
 async fn stop() {

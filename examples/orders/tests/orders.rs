@@ -2,7 +2,10 @@
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used)]
 
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -392,4 +395,44 @@ fn an_address_of_another_database_says_what_to_run() {
         errors.contains("--no-default-features --features postgres"),
         "{errors}"
     );
+}
+
+#[test]
+fn a_client_that_never_ends_its_request_does_not_keep_the_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_orders"))
+        .env(
+            "DATABASE_URL",
+            format!("sqlite:{}", directory.path().join("orders.db").display()),
+        )
+        .env("ADDR", "127.0.0.1:0")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut greeting = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap())
+        .read_line(&mut greeting)
+        .unwrap();
+    let address = greeting.trim().strip_prefix("listening on http://");
+    let mut client = TcpStream::connect(address.unwrap()).unwrap();
+    client
+        .write_all(
+            b"POST /orders HTTP/1.1\r\nHost: orders\r\nAuthorization: Bearer alice-token\r\n\
+              Content-Type: application/json\r\nIdempotency-Key: half\r\nContent-Length: 99\r\n\r\n{",
+        )
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let told = Command::new("kill").arg(server.id().to_string()).status();
+    assert!(told.unwrap().success());
+    let until = Instant::now() + Duration::from_secs(30);
+    let ended = loop {
+        match server.try_wait().unwrap() {
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(100)),
+            ended => break ended,
+        }
+    };
+    // It must not live on.
+    let _ = server.kill();
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    drop(client);
 }

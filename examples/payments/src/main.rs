@@ -74,9 +74,8 @@ async fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     let url = format!("http://{}", listener.local_addr()?);
     println!("listening on {url}");
     greet(&url, &provider);
-    axum::serve(listener, payments::router().with_state(state).into_axum())
-        .with_graceful_shutdown(process::stop())
-        .await?;
+    let app = payments::router().with_state(state).into_axum();
+    process::serve(listener, app).await?;
 
     // A client that has hung up leaves its payment running: give it the time to end. What does not end goes on elsewhere, or
     // after the next start.

@@ -4,8 +4,11 @@ use std::env;
 use std::io;
 use std::process::Stdio;
 use std::thread;
+use std::time::Duration;
 
+use axum::Router;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::net::TcpListener;
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::oneshot;
 
@@ -54,6 +57,22 @@ impl Process {
     /// SIGKILL: nothing in the process can prepare for it.
     pub async fn kill(&mut self) -> io::Result<()> {
         self.child.kill().await
+    }
+}
+
+/// Serves until [`stop`] is ready, and what has begun has ended; a request that has not arrived ten seconds later is given up. A
+/// client that never ends its request would keep the server for ever.
+pub async fn serve(listener: TcpListener, router: Router) -> io::Result<()> {
+    let late = async {
+        stop().await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    };
+    tokio::select! {
+        served = axum::serve(listener, router).with_graceful_shutdown(stop()).into_future() => served,
+        () = late => {
+            tracing::warn!("stopped before every request had arrived");
+            Ok(())
+        }
     }
 }
 

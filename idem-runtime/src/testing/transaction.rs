@@ -33,7 +33,7 @@ use crate::tx::Tx;
 ///
 /// # Panics
 ///
-/// If the database can't be reached, or no connection comes free within 1.5 seconds.
+/// If the database can't be reached, the library's tables are missing ([`Idempotency::migrate`] makes them), or no connection comes free within 1.5 seconds.
 ///
 /// # Cancel safety
 ///
