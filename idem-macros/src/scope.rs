@@ -172,7 +172,7 @@ impl ScopePath {
             )
         } else {
             format!(
-                "`scope = \"{text}\"` names no parameter; there are {}",
+                "`scope = \"{text}\"` names no parameter; there are {}; name the authenticated caller",
                 possible.join(", ")
             )
         }

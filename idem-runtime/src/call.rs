@@ -38,7 +38,7 @@ use crate::tx::Handle;
 #[diagnostic::on_unimplemented(
     message = "the router's state `{Self}` has no `Idempotency<{DB}>`",
     label = "needs `Idempotency<{DB}>: FromRef<{Self}>`",
-    note = "add a field `idempotency: Idempotency<{DB}>` to `{Self}` and derive `axum::extract::FromRef` for it"
+    note = "add a field `idempotency: Idempotency<{DB}>` to `{Self}` and derive `axum::extract::FromRef` for it (axum's feature `macros`)"
 )]
 pub trait HasIdempotency<DB: Backend> {
     /// A clone of it.

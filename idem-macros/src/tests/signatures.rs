@@ -277,7 +277,7 @@ fn a_scope_is_among_the_parts() {
     );
     assert_eq!(
         of("tenant", parameters),
-        "`scope = \"tenant\"` names no parameter; there are `account`, `pricing`"
+        "`scope = \"tenant\"` names no parameter; there are `account`, `pricing`; name the authenticated caller"
     );
     assert_eq!(
         of("account", "tx: &mut Tx<Postgres>"),
