@@ -307,6 +307,13 @@ impl OwnServers {
 
 impl Drop for OwnServers {
     fn drop(&mut self) {
+        // What a failed test has stopped would not end.
+        for server in ["IDEM_POSTGRES_PID", "IDEM_MYSQL_PID"] {
+            let id = self.variable(server);
+            let command =
+                format!("kill -CONT {id} $(cat /proc/{id}/task/{id}/children) 2>/dev/null");
+            let _ = Command::new("sh").arg("-c").arg(command).status();
+        }
         let id = self.script.id();
         let command = format!("kill -TERM {id}");
         let _ = Command::new("sh").arg("-c").arg(command).status();
