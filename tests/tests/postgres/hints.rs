@@ -3,32 +3,22 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{FromRef, Path, State};
+use axum::extract::{Path, State};
 use axum::routing::post;
 use futures_util::future::join_all;
-use idem_runtime::{EffectFree, Idempotency, Steps, Tx, idempotent};
+use idem_runtime::{Idempotency, Steps, Tx, idempotent};
 use idem_tests::servers::{Backend, TestDatabase};
 use idem_tests::wait::PATIENCE;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgPool, Postgres};
 use tokio::sync::Barrier;
 
-use crate::{Failed, Seen, Set, act, both};
+use crate::{Failed, Meeting, Process, Seen, Set, act, both};
 
 both! {
     duplicates_of_two_processes_both_run_and_one_commits,
     no_lock_is_taken_for_a_key_or_a_step,
     a_message_is_processed_once,
-}
-
-/// Where handlers wait for each other.
-#[derive(Clone, EffectFree)]
-struct Meeting(#[effect_free(trust = "handlers meet at it")] Arc<Barrier>);
-
-#[derive(Clone, FromRef)]
-struct Process {
-    idempotency: Idempotency<Postgres>,
-    meeting: Meeting,
 }
 
 #[idempotent(scope = "account", wait = "4s")]

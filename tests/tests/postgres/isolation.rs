@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Router;
-use axum::extract::{FromRef, Path, State};
+use axum::extract::{Path, State};
 use axum::routing::post;
 use futures_util::future::join_all;
-use idem_runtime::{EffectFree, Idempotency, IdempotencyBuilder, Isolation, Steps, Tx, idempotent};
+use idem_runtime::{Idempotency, IdempotencyBuilder, Isolation, Steps, Tx, idempotent};
 use idem_tests::servers::{Backend, TestDatabase};
 use idem_tests::wait::PATIENCE;
 use sqlx::Postgres;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::Barrier;
 
-use crate::{Failed, Set, act, both};
+use crate::{Failed, Meeting, Process, Set, act, both};
 
 both! {
     keys_of_one_page_do_not_run_again,
@@ -24,16 +24,6 @@ both! {
 }
 
 const AT_ONCE: u32 = 8;
-
-/// Where handlers wait for each other, so that all have claimed before one commits.
-#[derive(Clone, EffectFree)]
-struct Meeting(#[effect_free(trust = "handlers meet at it")] Arc<Barrier>);
-
-#[derive(Clone, FromRef)]
-struct Process {
-    idempotency: Idempotency<Postgres>,
-    meeting: Meeting,
-}
 
 #[idempotent(scope = "account", operation = "isolation.meet")]
 async fn meet(

@@ -9,21 +9,34 @@ mod pools;
 mod steps;
 mod values;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRef, Path};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use idem_runtime::{Idempotency, IdempotencyBuilder, Tx, idempotent};
+use idem_runtime::{EffectFree, Idempotency, IdempotencyBuilder, Tx, idempotent};
 use idem_tests::servers::{Backend, TestDatabase};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Executor, PgPool, Postgres};
+use tokio::sync::Barrier;
 use tower::ServiceExt;
 
 #[derive(Clone, FromRef)]
 struct App {
     idempotency: Idempotency<Postgres>,
+}
+
+/// Where handlers wait for each other, so that all have claimed before one commits.
+#[derive(Clone, EffectFree)]
+struct Meeting(#[effect_free(trust = "handlers meet at it")] Arc<Barrier>);
+
+#[derive(Clone, FromRef)]
+struct Process {
+    idempotency: Idempotency<Postgres>,
+    meeting: Meeting,
 }
 
 #[derive(Debug)]
