@@ -21,7 +21,7 @@ pub enum Backend {
     PostgresFewest,
     /// SQLite, in a temporary file.
     Sqlite,
-    /// MariaDB, at `IDEM_MYSQL_URL`.
+    /// MariaDB, or MySQL, at `IDEM_MYSQL_URL`.
     MySql,
 }
 
@@ -116,6 +116,21 @@ impl TestDatabase {
             url,
             place: Place::Server { admin, name },
         }
+    }
+
+    /// Whether its server is a MariaDB, and not a MySQL, which the same backend talks to.
+    pub async fn is_mariadb(&self) -> bool {
+        if self.backend != Backend::MySql {
+            return false;
+        }
+        let mut connection = MySqlConnection::connect(self.url())
+            .await
+            .expect("the server is there");
+        let version: String = sqlx::query_scalar("SELECT VERSION()")
+            .fetch_one(&mut connection)
+            .await
+            .expect("the server tells its version");
+        version.contains("MariaDB")
     }
 
     /// Which database this is.

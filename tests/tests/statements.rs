@@ -10,7 +10,7 @@ use idem_tests::servers::{Backend, TestDatabase};
 use idem_tests::wait::{PATIENCE, until};
 
 /// The beginnings of the statements of a first use, in their order. The handler's own is `INSERT INTO effects`.
-fn first_use(backend: Backend) -> &'static [&'static str] {
+fn first_use(backend: Backend, is_mariadb: bool) -> &'static [&'static str] {
     match backend {
         Backend::Postgres => &[
             "BEGIN",
@@ -25,6 +25,20 @@ fn first_use(backend: Backend) -> &'static [&'static str] {
             "BEGIN; EXECUTE idem_claim(",
             "INSERT INTO effects",
             "EXECUTE idem_complete(",
+            "ROLLBACK",
+        ],
+        // What a look without waiting, `RETURNING` and a wait of zero are on MariaDB is four statements more.
+        Backend::MySql if !is_mariadb => &[
+            "SELECT state FROM idem_keys WHERE id = ? FOR UPDATE NOWAIT",
+            "SET SESSION TRANSACTION READ ONLY;",
+            "SET @idem_wait = @@innodb_lock_wait_timeout, SESSION innodb_lock_wait_timeout = 1",
+            "INSERT INTO idem_keys",
+            "SET SESSION innodb_lock_wait_timeout = @idem_wait",
+            "SELECT state,",
+            "INSERT INTO effects",
+            "RELEASE SAVEPOINT idem_claim",
+            "UPDATE idem_keys",
+            "COMMIT; SET SESSION TRANSACTION READ WRITE; SET autocommit = @idem_autocommit",
             "ROLLBACK",
         ],
         Backend::MySql => &[
@@ -53,6 +67,7 @@ struct Counted {
     app: Application,
     proxy: Proxy,
     backend: Backend,
+    first_use: &'static [&'static str],
     /// Dropped last.
     _database: TestDatabase,
 }
@@ -72,6 +87,7 @@ impl Counted {
             app,
             proxy,
             backend,
+            first_use: first_use(backend, database.is_mariadb().await),
             _database: database,
         };
         let key = fresh_key();
@@ -119,7 +135,7 @@ async fn a_serializable_first_use_sends_no_more(backend: Backend) {
     for _ in 0..3 {
         let answer = counted.app.effect("/effects").send().await;
         assert_eq!(answer.status, 201);
-        let mut expected = first_use(backend).to_vec();
+        let mut expected = counted.first_use.to_vec();
         expected[0] = begin;
         counted.assert_sends(&expected).await;
     }
@@ -130,7 +146,7 @@ async fn a_first_use_sends_what_it_must(backend: Backend) {
     for _ in 0..3 {
         let answer = counted.app.effect("/effects").send().await;
         assert_eq!(answer.status, 201);
-        counted.assert_sends(first_use(backend)).await;
+        counted.assert_sends(counted.first_use).await;
     }
 }
 
@@ -163,7 +179,7 @@ async fn a_duplicate_in_flight_sends_nothing(backend: Backend) {
     for duplicate in duplicates {
         duplicate.assert_replays(&first);
     }
-    counted.assert_sends(first_use(backend)).await;
+    counted.assert_sends(counted.first_use).await;
 }
 
 macro_rules! counted {
@@ -220,7 +236,7 @@ mod sqlite {
         let app = Fixture::start(Backend::Sqlite, &[("KEEP_EVENTS", "sqlx::query=debug")]).await;
         let call = app.effect("/effects");
         let sent = sends(&app, &call).await;
-        let as_expected = first_use(Backend::Sqlite);
+        let as_expected = first_use(Backend::Sqlite, false);
         assert_eq!(sent.len(), as_expected.len(), "{sent:#?}");
         for (sent, expected) in sent.iter().zip(as_expected) {
             assert!(sent.starts_with(expected), "{sent:#?}");

@@ -1,4 +1,4 @@
-//! MariaDB 10.11 and later, and MySQL 8 (whose statements differ where the server's flavour says so).
+//! MariaDB 10.11 and later, and MySQL 8 and later (whose statements differ where the server's flavour says so).
 //!
 //! The claim is an insert that finds an existing row without a deadlock (`ON DUPLICATE KEY UPDATE`) and
 //! refuses at once when another transaction holds it; the answer is an update of the claimed row. A
@@ -45,6 +45,8 @@ pub struct Session {
     flavour: Flavour,
     /// Which connection it is on, for the look at its end and for `KILL QUERY`; 0 where nobody asked.
     connection_id: u64,
+    /// Another transaction had the key before this one began.
+    is_held: bool,
 }
 
 /// Milliseconds since 1970, whatever the session's time zone.
@@ -91,6 +93,14 @@ mod operations;
 mod outbox;
 mod retention;
 mod transaction;
+
+/// How long a statement waits for a row, for one statement of the framework's own.
+mod wait {
+    /// To a second, than which MySQL knows nothing shorter.
+    pub(super) const SHORTEN: &str =
+        "SET @idem_wait = @@innodb_lock_wait_timeout, SESSION innodb_lock_wait_timeout = 1";
+    pub(super) const RESTORE: &str = "SET SESSION innodb_lock_wait_timeout = @idem_wait";
+}
 
 const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys WHERE id = ?");
 
@@ -164,12 +174,17 @@ impl Backend for MySql {
         connection: &mut MySqlConnection,
         server: &Server,
         isolation: Option<Isolation>,
-        _: Option<&Claim<'_>>,
+        claim: Option<&Claim<'_>>,
     ) -> sqlx::Result<Session> {
+        let is_held = match (server.flavour, claim) {
+            (Flavour::MySql, Some(claim)) => claim::is_held(&mut *connection, claim).await?,
+            _ => false,
+        };
         transaction::begin(connection, isolation).await?;
         Ok(Session {
             flavour: server.flavour,
             connection_id: 0,
+            is_held,
         })
     }
 
@@ -178,6 +193,9 @@ impl Backend for MySql {
         session: &mut Session,
         claim: &Claim<'_>,
     ) -> sqlx::Result<Claimed> {
+        if session.is_held {
+            return Ok(Claimed::InFlight);
+        }
         let row = match claim::insert(&mut *connection, session.flavour, claim).await {
             // 1205: another transaction holds the row. 1213 and 1020: it has just changed.
             Err(error) if lock_not_won(&error) => return Ok(Claimed::InFlight),

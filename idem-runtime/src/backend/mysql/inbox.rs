@@ -8,7 +8,7 @@ use super::super::inbox::{
     Entry, InboxStore, Processed, STATE_ENTERED, STATE_PROCESSED, STATE_UNKNOWN, Taken, entries,
 };
 use super::retention::execute_on;
-use super::{Manager, begin_read_committed, lock_not_won, number};
+use super::{Manager, begin_read_committed, lock_not_won, number, wait};
 use crate::scope::RecordId;
 
 macro_rules! takes_over {
@@ -172,17 +172,13 @@ impl InboxStore for MySql {
     }
 }
 
-/// MySQL 8 has no wait of zero. Untested: no such server was at hand.
+/// MySQL has no wait of zero: it waits a second for another consumer that has the message.
 async fn take_mysql(connection: &mut MySqlConnection, entry: &Entry) -> sqlx::Result<MySqlRow> {
-    connection
-        .execute("SET SESSION innodb_lock_wait_timeout = 1")
-        .await?;
+    connection.execute(wait::SHORTEN).await?;
     let inserted = bind(TAKE_MYSQL, entry, STATE_PROCESSED)
         .execute(&mut *connection)
         .await;
-    connection
-        .execute("SET SESSION innodb_lock_wait_timeout = DEFAULT")
-        .await?;
+    connection.execute(wait::RESTORE).await?;
     inserted?;
     sqlx::query(TAKE_MYSQL_LOOK)
         .bind(entry.id.as_bytes().as_slice())

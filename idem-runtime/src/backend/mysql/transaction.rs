@@ -143,11 +143,7 @@ async fn gone(connection: &mut MySqlConnection, session: &Session) -> sqlx::Resu
     if connection_id(&mut *connection).await? != session.connection_id {
         return Ok(Gone::WithConnection);
     }
-    Ok(Gone::From(match session.flavour {
-        Flavour::MariaDb => follows(connection).await?,
-        // What it allows after a rollback of its own is untested.
-        Flavour::MySql => Follows::Unknown,
-    }))
+    Ok(Gone::From(follows(connection, session.flavour).await?))
 }
 
 /// What follows a transaction that is gone.
@@ -162,18 +158,40 @@ enum Follows {
     Unknown,
 }
 
-async fn follows(connection: &mut MySqlConnection) -> sqlx::Result<Follows> {
-    let within: i64 = sqlx::query_scalar("SELECT CAST(@@in_transaction AS SIGNED)")
-        .fetch_one(&mut *connection)
-        .await?;
+async fn follows(connection: &mut MySqlConnection, flavour: Flavour) -> sqlx::Result<Follows> {
+    let within = is_within(&mut *connection, flavour).await?;
     match connection
         .execute("UPDATE idem_keys SET attempt = attempt WHERE FALSE")
         .await
     {
-        Ok(_) if within == 0 => Ok(Follows::Nothing),
-        Ok(_) => Ok(Follows::Another),
+        Ok(_) if within => Ok(Follows::Another),
+        Ok(_) => Ok(Follows::Nothing),
         // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
         Err(error) if number(&error) == Some(1792) => Ok(Follows::ReadOnly),
         Err(error) => Err(error),
+    }
+}
+
+/// Whether the session is in a transaction.
+async fn is_within(connection: &mut MySqlConnection, flavour: Flavour) -> sqlx::Result<bool> {
+    match flavour {
+        Flavour::MariaDb => {
+            sqlx::query_scalar("SELECT @@in_transaction <> 0")
+                .fetch_one(connection)
+                .await
+        }
+        // It has no such variable, but refuses to change what a transaction is in the middle of one. If there is none, the
+        // next one is changed, which is to be rolled back.
+        Flavour::MySql => {
+            let set = connection
+                .execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+                .await;
+            match set {
+                Ok(_) => Ok(false),
+                // ER_CANT_CHANGE_TX_CHARACTERISTICS
+                Err(error) if number(&error) == Some(1568) => Ok(true),
+                Err(error) => Err(error),
+            }
+        }
     }
 }

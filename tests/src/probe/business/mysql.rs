@@ -89,10 +89,8 @@ impl Business for MySql {
     async fn conflict(connection: &mut MySqlConnection, fault: Fault) -> sqlx::Result<()> {
         // Only said, not meant: a real one would have rolled the transaction back.
         let statement = match fault {
-            Fault::Deadlock => {
-                "BEGIN NOT ATOMIC SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END"
-            }
-            _ => "BEGIN NOT ATOMIC SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1020; END",
+            Fault::Deadlock => "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213",
+            _ => "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1020",
         };
         connection.execute(sqlx::raw_sql(statement)).await?;
         Ok(())

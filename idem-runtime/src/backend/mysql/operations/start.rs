@@ -9,7 +9,7 @@ use super::super::{Flavour, claim, lock_not_won, number, record};
 use super::on;
 use super::statements::{CLEAR_KEY, START_OPERATION};
 
-/// In the transaction that is open. Whatever the answer, it may be committed.
+/// In the transaction that is open, which is READ COMMITTED. Whatever the answer, it may be committed.
 pub(super) async fn insert(
     connection: &mut MySqlConnection,
     claim: &Claim<'_>,
@@ -18,6 +18,9 @@ pub(super) async fn insert(
     let claimed = match claim::insert(&mut *connection, Flavour::MariaDb, claim).await {
         // ER_PARSE_ERROR: this is MySQL, which learns of nothing but the text.
         Err(error) if number(&error) == Some(1064) => {
+            if claim::is_held(&mut *connection, claim).await? {
+                return Ok(Started::InFlight);
+            }
             claim::insert(&mut *connection, Flavour::MySql, claim).await
         }
         claimed => claimed,
