@@ -130,6 +130,7 @@ fn json_body(sink: &mut Sink, media: &MediaType<'_>, input: &FingerprintInput<'_
         Some(canonical) => {
             sink.byte(tag::JSON);
             canonical.write(sink);
+            canonical.leave_room();
         }
         None => raw(sink, tag::NOT_PLAIN_JSON, input.body),
     }

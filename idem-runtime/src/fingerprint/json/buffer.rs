@@ -112,6 +112,13 @@ impl Buffer {
         self.length -= end - start;
     }
 
+    /// Makes the storage as long as this at least.
+    pub(super) fn reserve(&mut self, length: usize) {
+        if self.bytes.len() < length {
+            self.bytes.resize(length, 0);
+        }
+    }
+
     #[inline(always)]
     fn make_room(&mut self, needed: usize) {
         if self.bytes.len() - self.length < needed {
