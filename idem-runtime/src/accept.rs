@@ -1,7 +1,7 @@
 //! From an authorized request to its answer: key, body, fingerprint, and who runs.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::response::Response;
 use bytes::Bytes;
@@ -516,6 +516,12 @@ impl<DB: Backend> Ticket<DB> {
         }
         crate::response::mark_replayed(&mut response, completed.expires_at);
         Ok(response)
+    }
+
+    /// How long it waits for its turn to write, where the engine has one writer.
+    pub(crate) fn patience(&self) -> Duration {
+        let settings = &self.idempotency.shared.settings;
+        settings.writer_timeout.min(self.rules.timeout)
     }
 
     pub(crate) fn refuse(&self, problem: &Problem) -> Response {

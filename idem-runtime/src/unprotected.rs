@@ -50,8 +50,13 @@ async fn once<DB: Backend>(
 ) -> Result<Option<Response>, StoreError> {
     let operation_id = uuid::Builder::from_random_bytes(new_owner()).into_uuid();
     let limit = Instant::now() + ticket.idempotency.shared.settings.store_timeout;
-    let mut tx = ticket.idempotency.begin(operation_id, None, limit).await?;
+    let patience = ticket.patience();
+    let begun = ticket
+        .idempotency
+        .begin(operation_id, None, limit, patience);
+    let mut tx = begun.await?;
     tx.belong_to(trace);
+    let limit = limit + tx.waited();
     let (connection, session) = tx.parts();
     let identified = timeout_at(limit, DB::identify(connection, session)).await;
     if let Err(error) = identified.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {

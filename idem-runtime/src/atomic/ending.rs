@@ -221,6 +221,7 @@ impl<DB: Backend> Attempt<DB> {
                 return Err(error);
             }
         };
+        let _turn = tx.take_turn();
         tx.roll_back().await;
         faults::point("reject.before");
         let stored = self
@@ -296,7 +297,7 @@ impl<DB: Backend> Attempt<DB> {
     /// Something may be durable that is not in the transaction: the key is kept, as unknown.
     pub(super) async fn ended(
         &self,
-        tx: Tx<DB>,
+        mut tx: Tx<DB>,
         claim: &Claim<'_>,
         code: Code,
     ) -> Result<Step, StoreError> {

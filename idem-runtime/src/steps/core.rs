@@ -502,7 +502,9 @@ pub(crate) async fn renew<DB: Backend>(
     lease: Duration,
 ) -> Result<bool, StoreError> {
     let limit = Instant::now() + idempotency.shared.settings.store_timeout;
-    let mut alone = idempotency.alone(limit).await?;
+    // A renewal that comes late is of no use.
+    let patience = idempotency.shared.settings.writer_timeout.min(lease / 3);
+    let mut alone = idempotency.alone_within(limit, patience).await?;
     let renewed = alone.run(limit, async |connection: &mut DB::Connection| {
         DB::renew(connection, fence, lease).await
     });

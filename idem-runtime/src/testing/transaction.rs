@@ -1,5 +1,7 @@
 //! A transaction for a unit test of a handler.
 
+use std::time::Duration;
+
 use sqlx::Pool;
 use uuid::Uuid;
 
@@ -62,7 +64,9 @@ impl<DB: Backend> Idempotency<DB> {
         let idempotency = self.clone();
         let begun = tokio::spawn(async move {
             let limit = tokio::time::Instant::now() + idempotency.shared.settings.store_timeout;
-            idempotency.begin(operation_id, None, limit).await
+            idempotency
+                .begin(operation_id, None, limit, Duration::ZERO)
+                .await
         });
         begun
             .await
