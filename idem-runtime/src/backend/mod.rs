@@ -27,7 +27,9 @@ mod postgres;
 mod sqlite;
 mod types;
 
-pub(crate) use errors::{Fault, asks_to_run_again, fault, is_denied, is_outage, is_stale};
+pub(crate) use errors::{
+    Fault, asks_to_run_again, fault, is_denied, is_missing, is_outage, is_stale,
+};
 pub(crate) use inbox::InboxStore;
 pub(crate) use operations::OperationStore;
 use operations::{Fence, Written};
@@ -38,6 +40,17 @@ pub(crate) use types::{
     Answer, Claim, Claimed, Completed, Content, EndFailure, ErasedBatch, Record, Standing, State,
     Stored, TransactionState,
 };
+
+/// What the migrations make, besides `idem_schema`.
+pub(crate) const TABLES: [&str; 7] = [
+    "idem_keys",
+    "idem_operations",
+    "idem_audit",
+    "idem_outbox",
+    "idem_outbox_lanes",
+    "idem_outbox_relays",
+    "idem_inbox",
+];
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
@@ -343,6 +356,16 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
     fn schema_version(
         connection: &mut Self::Connection,
     ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
+
+    /// Whether a migration does nothing where it was applied already.
+    #[doc(hidden)]
+    const REPEATS_MIGRATIONS: bool = false;
+
+    /// Those of [`TABLES`] that are not there. One that the user may not see counts as there, where the engine tells.
+    #[doc(hidden)]
+    fn missing_tables(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<Vec<&'static str>>> + Send;
 
     /// Erases the stored answers of expired keys that keep a tombstone. Returns how many.
     #[doc(hidden)]

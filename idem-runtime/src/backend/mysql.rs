@@ -17,7 +17,7 @@ use super::{
 use crate::backend::plain::plain;
 use crate::scope::{RecordId, ScopeKey};
 
-pub(super) use errors::{denied, fault};
+pub(super) use errors::{denied, fault, missing};
 use errors::{lock_not_won, number};
 
 type Manager = <MySql as sqlx::Database>::TransactionManager;
@@ -298,6 +298,12 @@ impl Backend for MySql {
 
     async fn schema_version(connection: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
         migrations::schema_version(connection).await
+    }
+
+    const REPEATS_MIGRATIONS: bool = true;
+
+    async fn missing_tables(connection: &mut MySqlConnection) -> sqlx::Result<Vec<&'static str>> {
+        migrations::missing_tables(connection).await
     }
 
     async fn erase_answers(connection: &mut MySqlConnection, batch: u32) -> sqlx::Result<u64> {

@@ -570,6 +570,10 @@ impl Backend for Postgres {
         migrations::schema_version(connection).await
     }
 
+    async fn missing_tables(connection: &mut PgConnection) -> sqlx::Result<Vec<&'static str>> {
+        migrations::missing_tables(connection).await
+    }
+
     async fn erase_answers(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {
         retention::erase_answers(connection, batch).await
     }

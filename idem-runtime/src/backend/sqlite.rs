@@ -268,6 +268,10 @@ impl Backend for Sqlite {
         migrations::schema_version(connection).await
     }
 
+    async fn missing_tables(connection: &mut SqliteConnection) -> sqlx::Result<Vec<&'static str>> {
+        migrations::missing_tables(connection).await
+    }
+
     async fn erase_answers(connection: &mut SqliteConnection, batch: u32) -> sqlx::Result<u64> {
         retention::erase_answers(connection, batch).await
     }
@@ -337,6 +341,16 @@ fn record(row: &SqliteRow) -> sqlx::Result<Record> {
         resources: row.try_get("resources")?,
         expires_at: row.try_get("expires_at")?,
     })
+}
+
+/// SQLite has one code for all that is wrong with a statement.
+pub(super) fn missing(error: &SqliteError) -> bool {
+    use sqlx::error::DatabaseError;
+    let says = error.message();
+    ["no such table", "no such column"]
+        .iter()
+        .any(|what| says.starts_with(what))
+        || says.contains(" has no column named ")
 }
 
 /// By primary code: extended codes hold it in their low byte.
