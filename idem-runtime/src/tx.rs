@@ -18,8 +18,10 @@ use crate::backend::outbox::Staged;
 use crate::backend::{Backend, Claim, TransactionState};
 use crate::call::Authorized;
 use crate::faults;
+use crate::guard::Breach;
 use crate::idempotency::{Idempotency, Shared};
 use crate::outbox::{TraceContext, TraceHook};
+use crate::problem::Code;
 use crate::telemetry;
 use crate::turn::{Turn, waited};
 
@@ -247,6 +249,14 @@ impl<DB: Backend> Tx<DB> {
 
     pub(crate) fn session(&self) -> &DB::Session {
         &self.session
+    }
+
+    /// What the handler did, where it is answered `code`.
+    pub(crate) fn breach(&self, code: Code) -> Breach {
+        match code {
+            Code::EffectOutsideTransaction => Breach::BesideTransaction,
+            _ => DB::breach(&self.session).unwrap_or(Breach::Ended),
+        }
     }
 
     pub(crate) fn resources(&self) -> &[(String, String)] {

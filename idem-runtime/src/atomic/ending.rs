@@ -301,14 +301,10 @@ impl<DB: Backend> Attempt<DB> {
         claim: &Claim<'_>,
         code: Code,
     ) -> Result<Step, StoreError> {
-        tracing::error!(
-            target: "idem",
-            operation = claim.operation,
-            key = self.ticket.digest,
-            id = crate::digest::hex(claim.id.as_bytes()),
-            code = code.as_str(),
-            "an effect may have missed the transaction; the key is kept as unknown"
-        );
+        let id = crate::digest::hex(claim.id.as_bytes());
+        tx.breach(code)
+            .tell(claim.operation, &self.ticket.digest, &id, code);
+        let _turn = tx.take_turn();
         tx.roll_back().await;
         let answer = Answer {
             status: 500,
@@ -323,7 +319,7 @@ impl<DB: Backend> Attempt<DB> {
                 target: "idem",
                 operation = claim.operation,
                 key = self.ticket.digest,
-                id = crate::digest::hex(claim.id.as_bytes()),
+                id,
                 %error,
                 "the key could not be kept as unknown: a retry of it would run again"
             );

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use sqlx::{Connection, Database, Pool};
 use sqlx_core::transaction::TransactionManager;
 
+use crate::guard::Breach;
 use crate::scope::{RecordId, ScopeKey};
 
 mod errors;
@@ -251,6 +252,10 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         session: &mut Self::Session,
         claim: Option<&Claim<'_>>,
     ) -> impl Future<Output = sqlx::Result<TransactionState>> + Send;
+
+    /// How the handler ended the transaction, where a look at its state found out.
+    #[doc(hidden)]
+    fn breach(session: &Self::Session) -> Option<Breach>;
 
     /// Commits.
     #[doc(hidden)]

@@ -15,6 +15,7 @@ use super::{
     Stored, TransactionState,
 };
 use crate::backend::plain::plain;
+use crate::guard::Breach;
 use crate::scope::{RecordId, ScopeKey};
 
 pub(super) use errors::{denied, fault, missing};
@@ -45,6 +46,7 @@ pub struct Session {
     flavour: Flavour,
     /// Which connection it is on, for the look at its end and for `KILL QUERY`; 0 where nobody asked.
     connection_id: u64,
+    breach: Option<Breach>,
 }
 
 /// Milliseconds since 1970, whatever the session's time zone.
@@ -170,6 +172,7 @@ impl Backend for MySql {
         Ok(Session {
             flavour: server.flavour,
             connection_id: 0,
+            breach: None,
         })
     }
 
@@ -234,6 +237,10 @@ impl Backend for MySql {
         claim: Option<&Claim<'_>>,
     ) -> sqlx::Result<TransactionState> {
         transaction::state(connection, session, claim).await
+    }
+
+    fn breach(session: &Session) -> Option<Breach> {
+        session.breach
     }
 
     async fn commit(connection: &mut MySqlConnection, _: &mut Session) -> sqlx::Result<()> {

@@ -17,6 +17,7 @@ use super::{
     Answer, Backend, Claim, Claimed, Completed, EndFailure, ErasedBatch, Isolation, Record,
     RoundTrips, Standing, State, Stored, TransactionState,
 };
+use crate::guard::Breach;
 use crate::scope::{RecordId, ScopeKey};
 
 mod fused;
@@ -51,6 +52,7 @@ pub struct Session {
     found: Option<bool>,
     /// See [`pooling`].
     pooled: bool,
+    breach: Option<Breach>,
 }
 
 /// See [`fused`].
@@ -458,6 +460,10 @@ impl Backend for Postgres {
         _: Option<&Claim<'_>>,
     ) -> sqlx::Result<TransactionState> {
         transaction::state(connection, session).await
+    }
+
+    fn breach(session: &Session) -> Option<Breach> {
+        session.breach
     }
 
     async fn commit(connection: &mut PgConnection, session: &mut Session) -> sqlx::Result<()> {
