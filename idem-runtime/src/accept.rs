@@ -135,7 +135,8 @@ pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
                 Err(error) => Problem::new(Code::KeyInvalid).detail(error.to_string()),
                 Ok(_) => Problem::new(Code::KeyMissing),
             };
-            Signal::Refused.emit(spec.name, "", started.elapsed());
+            let code = Some(problem.code());
+            Signal::Refused.emit_with(spec.name, "", started.elapsed(), code);
             return problem.into_response(&settings.problems);
         }
     };
@@ -143,7 +144,8 @@ pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
     // A keyless request is written too, and must not be away from home either.
     let misdirected = |misdirected: Misdirected| {
         let signal = misdirected.signal;
-        signal.emit(spec.name, &digest, started.elapsed());
+        let code = Some(misdirected.problem.code());
+        signal.emit_with(spec.name, &digest, started.elapsed(), code);
         misdirected.problem.into_response(&settings.problems)
     };
     if let Err(refused) = idempotency.admit(&request.scope, spec).await {
@@ -154,7 +156,8 @@ pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
     let body = match buffer(request.body, &request.parts, rules.max_body).await {
         Ok(body) => body,
         Err(problem) => {
-            Signal::Refused.emit(spec.name, &digest, started.elapsed());
+            let code = Some(problem.code());
+            Signal::Refused.emit_with(spec.name, &digest, started.elapsed(), code);
             return problem.into_response(&settings.problems);
         }
     };
@@ -264,8 +267,7 @@ impl<DB: Backend> Ticket<DB> {
             }
             Err(panic) => {
                 faults::let_through(panic);
-                self.emit(Signal::Unprotected);
-                self.refuse(&Problem::new(Code::HandlerPanicked))
+                self.end(Signal::Unprotected, &Problem::new(Code::HandlerPanicked))
             }
         }
     }
@@ -284,8 +286,7 @@ impl<DB: Backend> Ticket<DB> {
             scope
         };
         if !scope.is_storable() {
-            self.emit(Signal::Refused);
-            return self.refuse(&Problem::new(Code::ScopeInvalid));
+            return self.end(Signal::Refused, &Problem::new(Code::ScopeInvalid));
         }
         let operation = (spec.key_space == KeySpace::Operation).then_some(spec.name);
         let id = RecordId::new(&scope, operation, &key);
@@ -300,8 +301,7 @@ impl<DB: Backend> Ticket<DB> {
         let leader = match self.idempotency.shared.flights.join(id, fingerprint) {
             Joined::Leader(leader) => leader,
             Joined::Mismatch(_) if !faults::planted(Plant::NoFingerprint) => {
-                self.emit(Signal::Mismatch);
-                return self.refuse(&Problem::new(Code::KeyReused));
+                return self.end(Signal::Mismatch, &Problem::new(Code::KeyReused));
             }
             Joined::Follower(follower) | Joined::Mismatch(follower) => {
                 return self.wait(follower, id).await;
@@ -328,7 +328,11 @@ impl<DB: Backend> Ticket<DB> {
         let emitting = ticket.clone();
         let task = async move {
             let finished = running.await;
-            emitting.emit(finished.signal);
+            let code = match &finished.landed {
+                Landed::Refused(problem) => Some(problem.code()),
+                _ => None,
+            };
+            emitting.emit_with(finished.signal, code);
             if finished.released {
                 emitting.emit(Signal::Released);
             }
@@ -340,8 +344,7 @@ impl<DB: Backend> Ticket<DB> {
             Ok(own) => own,
             Err(panic) => {
                 faults::let_through(panic);
-                ticket.emit(Signal::StoreFailure);
-                return ticket.refuse(&Problem::new(Code::StoreUnavailable));
+                return ticket.end(Signal::StoreFailure, &Problem::new(Code::StoreUnavailable));
             }
         };
         faults::point("answer");
@@ -405,37 +408,36 @@ impl<DB: Backend> Ticket<DB> {
         drop(permit);
         match answer {
             Ok(landed) => {
-                let (response, signal) = self.answer(&landed).await;
-                self.emit(signal);
+                let (response, signal, code) = self.answer(&landed).await;
+                self.emit_with(signal, code);
                 response
             }
             Err(NoAnswer::StillInFlight) => {
-                self.emit(Signal::PendingDuplicate);
-                self.refuse(&self.problem(Code::KeyInProgress, id))
+                let problem = self.problem(Code::KeyInProgress, id);
+                self.end(Signal::PendingDuplicate, &problem)
             }
             Err(NoAnswer::Gone) => {
-                self.emit(Signal::StoreFailure);
-                self.refuse(&Problem::new(Code::StoreUnavailable))
+                self.end(Signal::StoreFailure, &Problem::new(Code::StoreUnavailable))
             }
         }
     }
 
     /// The answer of somebody else's attempt, and what it is to this request.
-    async fn answer(&self, landed: &Landed) -> (Response, Signal) {
+    async fn answer(&self, landed: &Landed) -> (Response, Signal, Option<Code>) {
         match landed {
             Landed::Completed(completed) => match self.replay(completed).await {
-                Ok(response) => (response, Signal::Replayed),
+                Ok(response) => (response, Signal::Replayed, None),
                 Err(problem) => {
                     let signal = match problem.code() {
                         Code::Overloaded => Signal::Overloaded,
                         _ => Signal::StoreFailure,
                     };
-                    (self.refuse(&problem), signal)
+                    (self.refuse(&problem), signal, Some(problem.code()))
                 }
             },
             Landed::Unstored(response) => {
                 let response = response.shared(&self.idempotency.shared.settings.headers);
-                (response.into_response(None), Signal::PendingDuplicate)
+                (response.into_response(None), Signal::PendingDuplicate, None)
             }
             Landed::Refused(problem) => {
                 let signal = match problem.code() {
@@ -446,7 +448,7 @@ impl<DB: Backend> Ticket<DB> {
                     Code::Overloaded => Signal::Overloaded,
                     _ => Signal::PendingDuplicate,
                 };
-                (self.refuse(problem), signal)
+                (self.refuse(problem), signal, Some(problem.code()))
             }
         }
     }
@@ -531,11 +533,21 @@ impl<DB: Backend> Ticket<DB> {
     }
 
     fn overloaded(&self) -> Response {
-        self.emit(Signal::Overloaded);
-        self.refuse(&Problem::new(Code::Overloaded))
+        self.end(Signal::Overloaded, &Problem::new(Code::Overloaded))
+    }
+
+    /// Refuses the request, and says so.
+    fn end(&self, signal: Signal, problem: &Problem) -> Response {
+        self.emit_with(signal, Some(problem.code()));
+        self.refuse(problem)
     }
 
     pub(crate) fn emit(&self, signal: Signal) {
-        signal.emit(self.spec.name, &self.digest, self.started.elapsed());
+        self.emit_with(signal, None);
+    }
+
+    fn emit_with(&self, signal: Signal, code: Option<Code>) {
+        let elapsed = self.started.elapsed();
+        signal.emit_with(self.spec.name, &self.digest, elapsed, code);
     }
 }
