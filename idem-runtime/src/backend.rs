@@ -24,6 +24,8 @@ pub(crate) mod outbox;
 mod plain;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod schema;
+mod settings;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod types;
@@ -35,23 +37,13 @@ pub(crate) use inbox::InboxStore;
 pub(crate) use operations::OperationStore;
 use operations::{Fence, Written};
 pub(crate) use outbox::OutboxStore;
+pub(crate) use schema::{TABLES, schema};
+pub use settings::{Isolation, RoundTrips};
 use types::fingerprint;
-pub(crate) use types::millis;
 pub(crate) use types::{
     Answer, Claim, Claimed, Completed, Content, EndFailure, ErasedBatch, Record, Standing, State,
-    Stored, TransactionState,
+    Stored, TransactionState, millis,
 };
-
-/// What the migrations make, besides `idem_schema`.
-pub(crate) const TABLES: [&str; 7] = [
-    "idem_keys",
-    "idem_operations",
-    "idem_audit",
-    "idem_outbox",
-    "idem_outbox_lanes",
-    "idem_outbox_relays",
-    "idem_inbox",
-];
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
 /// `sqlx::MySql`, each behind the feature of its name. Sealed.
@@ -405,69 +397,4 @@ mod sealed {
     impl Sealed for sqlx::Postgres {}
     #[cfg(feature = "sqlite")]
     impl Sealed for sqlx::Sqlite {}
-}
-
-/// The isolation level of the handler's transaction. SQLite has one, serializable, whatever is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isolation {
-    /// Each statement sees what was committed before it.
-    ReadCommitted,
-    /// Each statement sees what was committed before the first one.
-    RepeatableRead,
-    /// As if transactions ran one after the other.
-    Serializable,
-}
-
-/// In how many messages the framework's own statements are sent, where the engine leaves a choice
-/// (PostgreSQL).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RoundTrips {
-    /// As few as possible: the claim rides with `BEGIN`, and the stored answer with `COMMIT`. Two round trips less a
-    /// request than [`Separate`](Self::Separate), near a server as far from it.
-    ///
-    /// It needs a session's prepared statements: [`transaction_pooling`](crate::IdempotencyBuilder::transaction_pooling) switches it
-    /// off, and so does a hook of the pool that drops them. A
-    /// duplicate that another process works on, or whose key this process does not remember, shows in the
-    /// server's log as an error that says so.
-    #[default]
-    Fewest,
-    /// Each statement is a message of its own.
-    Separate,
-}
-
-#[cfg(feature = "mysql")]
-impl Isolation {
-    fn as_sql(self) -> &'static str {
-        match self {
-            Self::ReadCommitted => "READ COMMITTED",
-            Self::RepeatableRead => "REPEATABLE READ",
-            Self::Serializable => "SERIALIZABLE",
-        }
-    }
-}
-
-/// How many records of a page stay though their scope is erased.
-#[cfg(any(feature = "sqlite", feature = "mysql"))]
-fn kept<'p>(page: impl Iterator<Item = (&'p [u8], i16)>, scope: &ScopeKey) -> u64 {
-    page.filter(|(owner, state)| {
-        *owner == scope.as_str().as_bytes() && State::from_sql(*state) != State::Completed
-    })
-    .count() as u64
-}
-
-/// All of a backend's migrations as one script, for teams that run their own.
-pub(crate) fn schema<DB: Backend>() -> String {
-    let mut script = String::new();
-    for (version, migration) in (1..).zip(DB::MIGRATIONS) {
-        script.push_str(&format!(
-            "-- idem schema, version {version}\n{}\n\n",
-            migration.trim()
-        ));
-    }
-    script.push_str(&format!(
-        "INSERT INTO idem_schema (version) VALUES ({});\n",
-        DB::MIGRATIONS.len()
-    ));
-    script
 }
