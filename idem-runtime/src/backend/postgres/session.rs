@@ -18,9 +18,9 @@ pub struct Session {
     pub(super) process: i32,
     /// What records a step can ride with the commit.
     pub(super) records_with_commit: bool,
-    /// Whether the key had a record before the transaction began; `None`: nobody looked. See [`serializable`].
+    /// Whether the key had a record before the transaction began; `None`: nobody looked. See [`super::serializable`].
     pub(super) found: Option<bool>,
-    /// See [`pooling`].
+    /// See [`super::pooling`].
     pub(super) pooled: bool,
     pub(super) breach: Option<Breach>,
 }
@@ -50,7 +50,7 @@ impl Mark {
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     pub(super) fusing: fused::Fusing,
-    /// See [`pooling`].
+    /// See [`super::pooling`].
     pub(super) pooled: bool,
     /// Advisory locks are taken.
     pub(super) locks: bool,
