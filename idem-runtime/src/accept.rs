@@ -1,33 +1,35 @@
 //! From an authorized request to its answer: key, body, fingerprint, and who runs.
 
+mod answers;
+mod buffered;
+mod mode;
+
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::response::Response;
 use bytes::Bytes;
-use http::request::Parts;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use sqlx::Connection;
 
 use crate::atomic::Attempt;
 use crate::backend::Backend;
 use crate::call::{Authorized, Prepare, Rebuild};
 use crate::detach::Detached;
 use crate::faults::{self, Plant};
-use crate::fingerprint::{Fingerprint, FingerprintInput, FingerprintOptions};
+use crate::fingerprint::{Fingerprint, FingerprintOptions};
 use crate::flight::{Follower, Joined, NoAnswer};
-use crate::idempotency::{Idempotency, Rules, StoreError};
+use crate::idempotency::{Idempotency, Rules};
 use crate::key::IdempotencyKey;
 use crate::operation::{InFlight, KeyRequirement, KeySpace, Spec};
 use crate::operations::OperationId;
 use crate::problem::{Code, Problem};
 use crate::region::{self, Misdirected};
-use crate::replay::Replay;
-use crate::response::{CapturedResponse, StoredResponse};
+use crate::response::CapturedResponse;
 use crate::scope::{self, RecordId, ScopeKey};
 use crate::telemetry::Signal;
-use crate::tx::{Handle, Tx};
-use crate::unprotected;
+
+pub(crate) use self::buffered::Buffered;
+use self::buffered::buffer;
+pub(crate) use self::mode::Mode;
 
 /// What became of a key's request, for everybody who waits for it.
 #[derive(Debug)]
@@ -50,75 +52,6 @@ pub(crate) struct Completed {
     pub(crate) expires_at: Option<i64>,
 }
 
-/// A buffered request: all that an attempt needs to run, and to compare.
-#[derive(Clone, Debug)]
-pub(crate) struct Buffered {
-    pub(crate) parts: Parts,
-    pub(crate) body: Bytes,
-}
-
-impl Buffered {
-    /// The fingerprint by a version's rules; `None` for a version that this library does not know.
-    pub(crate) fn fingerprint(
-        &self,
-        version: u8,
-        options: &FingerprintOptions<'_>,
-    ) -> Option<Fingerprint> {
-        // In a nested router only the original URI is the whole one.
-        let uri = self
-            .parts
-            .extensions
-            .get::<axum::extract::OriginalUri>()
-            .map_or(&self.parts.uri, |original| &original.0);
-        let uri = if faults::planted(Plant::NoPath) {
-            &http::Uri::from_static("/")
-        } else {
-            uri
-        };
-        let input = FingerprintInput {
-            method: &self.parts.method,
-            uri,
-            headers: &self.parts.headers,
-            body: &self.body,
-            options,
-        };
-        Fingerprint::compute_version(version, &input)
-    }
-}
-
-/// How the requests of one kind of handler run.
-pub(crate) trait Mode: Handle {
-    /// Runs the handler for its key.
-    fn attempt(
-        attempt: Attempt<Self::Db>,
-        prepare: Prepare<Self>,
-    ) -> impl Future<Output = Finished> + Send;
-
-    /// Runs it without a key.
-    fn unprotected(
-        ticket: Ticket<Self::Db>,
-        buffered: Buffered,
-        prepare: Prepare<Self>,
-    ) -> impl Future<Output = (Response, Signal)> + Send;
-}
-
-impl<DB: Backend> Mode for Tx<DB> {
-    fn attempt(
-        attempt: Attempt<DB>,
-        prepare: Prepare<Self>,
-    ) -> impl Future<Output = Finished> + Send {
-        attempt.run(prepare)
-    }
-
-    async fn unprotected(
-        ticket: Ticket<DB>,
-        buffered: Buffered,
-        prepare: Prepare<Self>,
-    ) -> (Response, Signal) {
-        unprotected::answer(&ticket, buffered, prepare).await
-    }
-}
-
 /// Answers an authorized request.
 pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
     let started = Instant::now();
@@ -135,7 +68,8 @@ pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
                 Err(error) => Problem::new(Code::KeyInvalid).detail(error.to_string()),
                 Ok(_) => Problem::new(Code::KeyMissing),
             };
-            Signal::Refused.emit(spec.name, "", started.elapsed());
+            let code = Some(problem.code());
+            Signal::Refused.emit_with(spec.name, "", started.elapsed(), code);
             return problem.into_response(&settings.problems);
         }
     };
@@ -143,7 +77,8 @@ pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
     // A keyless request is written too, and must not be away from home either.
     let misdirected = |misdirected: Misdirected| {
         let signal = misdirected.signal;
-        signal.emit(spec.name, &digest, started.elapsed());
+        let code = Some(misdirected.problem.code());
+        signal.emit_with(spec.name, &digest, started.elapsed(), code);
         misdirected.problem.into_response(&settings.problems)
     };
     if let Err(refused) = idempotency.admit(&request.scope, spec).await {
@@ -154,7 +89,8 @@ pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
     let body = match buffer(request.body, &request.parts, rules.max_body).await {
         Ok(body) => body,
         Err(problem) => {
-            Signal::Refused.emit(spec.name, &digest, started.elapsed());
+            let code = Some(problem.code());
+            Signal::Refused.emit_with(spec.name, &digest, started.elapsed(), code);
             return problem.into_response(&settings.problems);
         }
     };
@@ -184,26 +120,6 @@ pub(crate) async fn accept<H: Mode>(request: Authorized<H>) -> Response {
                 .protected(buffered, request.prepare, request.scope, key)
                 .await
         }
-    }
-}
-
-/// Reads the body whole.
-async fn buffer(body: axum::body::Body, parts: &Parts, limit: usize) -> Result<Bytes, Problem> {
-    let too_large = || {
-        Problem::new(Code::RequestTooLarge)
-            .detail(format!("The request body is larger than {limit} bytes."))
-    };
-    let announced = parts
-        .headers
-        .get(http::header::CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > limit as u64) {
-        return Err(too_large());
-    }
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(_) => Err(Problem::new(Code::BodyUnreadable)),
     }
 }
 
@@ -264,8 +180,7 @@ impl<DB: Backend> Ticket<DB> {
             }
             Err(panic) => {
                 faults::let_through(panic);
-                self.emit(Signal::Unprotected);
-                self.refuse(&Problem::new(Code::HandlerPanicked))
+                self.end(Signal::Unprotected, &Problem::new(Code::HandlerPanicked))
             }
         }
     }
@@ -284,8 +199,7 @@ impl<DB: Backend> Ticket<DB> {
             scope
         };
         if !scope.is_storable() {
-            self.emit(Signal::Refused);
-            return self.refuse(&Problem::new(Code::ScopeInvalid));
+            return self.end(Signal::Refused, &Problem::new(Code::ScopeInvalid));
         }
         let operation = (spec.key_space == KeySpace::Operation).then_some(spec.name);
         let id = RecordId::new(&scope, operation, &key);
@@ -300,8 +214,7 @@ impl<DB: Backend> Ticket<DB> {
         let leader = match self.idempotency.shared.flights.join(id, fingerprint) {
             Joined::Leader(leader) => leader,
             Joined::Mismatch(_) if !faults::planted(Plant::NoFingerprint) => {
-                self.emit(Signal::Mismatch);
-                return self.refuse(&Problem::new(Code::KeyReused));
+                return self.end(Signal::Mismatch, &Problem::new(Code::KeyReused));
             }
             Joined::Follower(follower) | Joined::Mismatch(follower) => {
                 return self.wait(follower, id).await;
@@ -328,7 +241,11 @@ impl<DB: Backend> Ticket<DB> {
         let emitting = ticket.clone();
         let task = async move {
             let finished = running.await;
-            emitting.emit(finished.signal);
+            let code = match &finished.landed {
+                Landed::Refused(problem) => Some(problem.code()),
+                _ => None,
+            };
+            emitting.emit_with(finished.signal, code);
             if finished.released {
                 emitting.emit(Signal::Released);
             }
@@ -340,8 +257,7 @@ impl<DB: Backend> Ticket<DB> {
             Ok(own) => own,
             Err(panic) => {
                 faults::let_through(panic);
-                ticket.emit(Signal::StoreFailure);
-                return ticket.refuse(&Problem::new(Code::StoreUnavailable));
+                return ticket.end(Signal::StoreFailure, &Problem::new(Code::StoreUnavailable));
             }
         };
         faults::point("answer");
@@ -405,117 +321,24 @@ impl<DB: Backend> Ticket<DB> {
         drop(permit);
         match answer {
             Ok(landed) => {
-                let (response, signal) = self.answer(&landed).await;
-                self.emit(signal);
+                let (response, signal, code) = self.answer(&landed).await;
+                self.emit_with(signal, code);
                 response
             }
             Err(NoAnswer::StillInFlight) => {
-                self.emit(Signal::PendingDuplicate);
-                self.refuse(&self.problem(Code::KeyInProgress, id))
+                let problem = self.problem(Code::KeyInProgress, id);
+                self.end(Signal::PendingDuplicate, &problem)
             }
             Err(NoAnswer::Gone) => {
-                self.emit(Signal::StoreFailure);
-                self.refuse(&Problem::new(Code::StoreUnavailable))
+                self.end(Signal::StoreFailure, &Problem::new(Code::StoreUnavailable))
             }
         }
     }
 
-    /// The answer of somebody else's attempt, and what it is to this request.
-    async fn answer(&self, landed: &Landed) -> (Response, Signal) {
-        match landed {
-            Landed::Completed(completed) => match self.replay(completed).await {
-                Ok(response) => (response, Signal::Replayed),
-                Err(problem) => {
-                    let signal = match problem.code() {
-                        Code::Overloaded => Signal::Overloaded,
-                        _ => Signal::StoreFailure,
-                    };
-                    (self.refuse(&problem), signal)
-                }
-            },
-            Landed::Unstored(response) => {
-                let response = response.shared(&self.idempotency.shared.settings.headers);
-                (response.into_response(None), Signal::PendingDuplicate)
-            }
-            Landed::Refused(problem) => {
-                let signal = match problem.code() {
-                    Code::KeyReused => Signal::Mismatch,
-                    Code::KeyExpired => Signal::Expired,
-                    Code::OutcomeUnknown => Signal::Unresolved,
-                    Code::StoreUnavailable | Code::StoreNotMigrated => Signal::StoreFailure,
-                    Code::Overloaded => Signal::Overloaded,
-                    _ => Signal::PendingDuplicate,
-                };
-                (self.refuse(problem), signal)
-            }
-        }
-    }
-
-    /// A stored answer, sent again or built again.
-    pub(crate) async fn replay(&self, completed: &Completed) -> Result<Response, Problem> {
-        if let Some((headers, body)) = &completed.content {
-            let stored = StoredResponse {
-                status: completed.status,
-                headers: headers.clone(),
-                body: body.clone(),
-            };
-            return stored.into_response(completed.expires_at).map_err(|error| {
-                tracing::error!(target: "idem", operation = self.spec.name, %error, "a stored answer can't be read");
-                Problem::new(Code::StoreUnavailable)
-            });
-        }
-        self.rebuild(completed).await
-    }
-
-    async fn rebuild(&self, completed: &Completed) -> Result<Response, Problem> {
+    /// How long it waits for its turn to write, where the engine has one writer.
+    pub(crate) fn patience(&self) -> Duration {
         let settings = &self.idempotency.shared.settings;
-        let status = http::StatusCode::from_u16(completed.status)
-            .map_err(|_| Problem::new(Code::StoreUnavailable))?;
-        let Some(rebuild) = self.rebuild else {
-            // Stored by a handler that had `replay_with`, which this one has no more: the status is all.
-            return StoredResponse::empty(status)
-                .into_response(completed.expires_at)
-                .map_err(|_| Problem::new(Code::StoreUnavailable));
-        };
-        // It runs code of the application's, as a handler does; not refused while draining, as what is in flight is answered.
-        let in_flight = self.idempotency.shared.in_flight.clone();
-        let Ok(permit) = in_flight.try_acquire_owned() else {
-            return Err(Problem::new(Code::Overloaded));
-        };
-        let limit = tokio::time::Instant::now() + settings.store_timeout;
-        let (idempotency, time) = (self.idempotency.clone(), self.rules.timeout);
-        let replay = Replay::new(status, completed.resources.clone());
-        // What it would write is rolled back: a replay has no effect. Detached, as every begin.
-        let read = async move {
-            let mut connection = idempotency.connection(limit).await?;
-            let read = async |connection: &mut DB::Connection| {
-                let mut reading = connection.begin().await?;
-                let response = rebuild(&mut reading, &replay).await;
-                reading.rollback().await?;
-                Ok(response)
-            };
-            let read = tokio::time::timeout(time, idempotency.apart(&mut connection, read)).await;
-            drop(permit);
-            if !matches!(read, Ok(Ok(_))) {
-                connection.close_on_drop();
-            }
-            match read {
-                Ok(read) => read.map_err(StoreError::Database),
-                Err(_) => Err(StoreError::TimedOut("an answer that is built again")),
-            }
-        };
-        let Ok(read) = self.detached(read).await else {
-            return Err(Problem::new(Code::HandlerPanicked));
-        };
-        let mut response = read.map_err(|error| {
-            error.log(self.spec.name, "an answer could not be rebuilt");
-            Problem::new(error.code())
-        })?;
-        if response.status().is_success() {
-            *response.status_mut() = status;
-        }
-        crate::response::mark_replayed(&mut response, completed.expires_at);
-        Ok(response)
+        settings.writer_timeout.min(self.rules.timeout)
     }
 
     pub(crate) fn refuse(&self, problem: &Problem) -> Response {
@@ -525,11 +348,21 @@ impl<DB: Backend> Ticket<DB> {
     }
 
     fn overloaded(&self) -> Response {
-        self.emit(Signal::Overloaded);
-        self.refuse(&Problem::new(Code::Overloaded))
+        self.end(Signal::Overloaded, &Problem::new(Code::Overloaded))
+    }
+
+    /// Refuses the request, and says so.
+    fn end(&self, signal: Signal, problem: &Problem) -> Response {
+        self.emit_with(signal, Some(problem.code()));
+        self.refuse(problem)
     }
 
     pub(crate) fn emit(&self, signal: Signal) {
-        signal.emit(self.spec.name, &self.digest, self.started.elapsed());
+        self.emit_with(signal, None);
+    }
+
+    fn emit_with(&self, signal: Signal, code: Option<Code>) {
+        let elapsed = self.started.elapsed();
+        signal.emit_with(self.spec.name, &self.digest, elapsed, code);
     }
 }

@@ -1,32 +1,44 @@
 //! A connection for statements of their own: no transaction of a handler's is open on it.
 
 use std::ops::AsyncFnOnce;
+use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use crate::backend::Backend;
 use crate::idempotency::{Idempotency, StoreError};
+use crate::turn::{Turn, waited};
 
 /// Closes its connection unless what ran on it came to its end: a dropped future may have left a transaction open.
 pub(crate) struct Alone<DB: Backend> {
     idempotency: Idempotency<DB>,
     connection: PoolConnection<DB>,
     running: bool,
-    /// The writer's permit, where the engine has one writer.
-    _writer: Option<OwnedSemaphorePermit>,
+    /// The writer's turn, where the engine has one writer.
+    turn: Option<Turn>,
 }
 
 impl<DB: Backend> Idempotency<DB> {
     /// Takes a connection for statements of their own, and the writer's turn where there is one writer.
     pub(crate) async fn alone(&self, limit: Instant) -> Result<Alone<DB>, StoreError> {
-        let writer = self.writer(limit).await?;
+        self.alone_within(limit, self.shared.settings.writer_timeout)
+            .await
+    }
+
+    /// The same with a `patience` of its own for the turn.
+    pub(crate) async fn alone_within(
+        &self,
+        limit: Instant,
+        patience: Duration,
+    ) -> Result<Alone<DB>, StoreError> {
+        let turn = self.turn(limit, patience).await?;
+        let limit = limit + waited(turn.as_ref());
         Ok(Alone {
             idempotency: self.clone(),
             connection: self.connection(limit).await?,
             running: false,
-            _writer: writer,
+            turn,
         })
     }
 }
@@ -43,7 +55,7 @@ impl<DB: Backend> Idempotency<DB> {
             idempotency: self.clone(),
             connection,
             running: false,
-            _writer: None,
+            turn: None,
         }
     }
 
@@ -66,17 +78,21 @@ impl<DB: Backend> Idempotency<DB> {
 }
 
 impl<DB: Backend> Alone<DB> {
-    /// Runs a part, up to a limit.
+    /// Runs a part, up to a limit, which the wait for the turn has put off.
     pub(crate) async fn run<T>(
         &mut self,
         limit: Instant,
         part: impl AsyncFnOnce(&mut DB::Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         self.running = true;
+        let limit = limit + waited(self.turn.as_ref());
         let apart = self.idempotency.apart(&mut self.connection, part);
         let done = timeout_at(limit, apart).await;
         let done = done.map_err(|_| StoreError::TimedOut("a statement of an operation"))?;
         self.running = done.is_err();
+        if let (Ok(_), Some(turn)) = (&done, &mut self.turn) {
+            turn.done();
+        }
         done.map_err(StoreError::Database)
     }
 }

@@ -10,8 +10,78 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sqlx::pool::PoolOptions;
 use sqlx::{Database, Pool};
 
+use crate::problem::Code;
+
 tokio::task_local! {
     static WATCH: Arc<Watch>;
+}
+
+/// How a handler came to have an effect that may not be in its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breach {
+    BesideTransaction,
+    Ended,
+    OtherTransaction,
+    OtherConnection,
+    HooksReplaced,
+    Unclear,
+}
+
+impl Breach {
+    /// The event's field `fault`.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::BesideTransaction => "connection_beside_transaction",
+            Self::Ended => "transaction_ended",
+            Self::OtherTransaction => "other_transaction",
+            Self::OtherConnection => "other_connection",
+            Self::HooksReplaced => "hooks_replaced",
+            Self::Unclear => "transaction_unclear",
+        }
+    }
+
+    const fn told(self) -> &'static str {
+        match self {
+            Self::BesideTransaction => {
+                "the handler took a connection beside its transaction, and what it wrote there may be durable"
+            }
+            Self::Ended => {
+                "the handler ended its transaction, by a statement of its own or by one that commits by itself"
+            }
+            Self::OtherTransaction => {
+                "the handler's connection is in another transaction than the one that it was given"
+            }
+            Self::OtherConnection => {
+                "the handler put another connection in the place of the one that it was given"
+            }
+            Self::HooksReplaced => {
+                "the handler replaced the hooks that refuse a commit of its own, and ended its transaction"
+            }
+            Self::Unclear => {
+                "the handler's transaction is gone, and whether it was committed can't be found out"
+            }
+        }
+    }
+
+    /// Tells who operates the service. `key` and `id` are empty for a request without a key.
+    pub(crate) fn tell(self, operation: &str, key: &str, id: &str, code: Code) {
+        let some = |text: &'_ str| (!text.is_empty()).then(|| text.to_owned());
+        let becomes = if id.is_empty() {
+            "the request had no key, and a retry runs again"
+        } else {
+            "the key is kept as unknown"
+        };
+        tracing::error!(
+            target: "idem",
+            fault = self.as_str(),
+            operation,
+            key = some(key),
+            id = some(id),
+            code = code.as_str(),
+            "an effect may have missed the transaction: {}; {becomes}",
+            self.told(),
+        );
+    }
 }
 
 /// What one handler did beside its transaction.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, RwLock, Semaphore, watch};
+use tokio::sync::{OnceCell, RwLock, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -29,6 +29,7 @@ use crate::filter::RecentKeys;
 use crate::flight::Flights;
 use crate::lookups::Lookups;
 use crate::operation::Spec;
+use crate::turn::{Turn, Turns, waited};
 use crate::tx::Tx;
 
 /// What the handlers of one database share: its pool, the defaults of their attributes, and what is in
@@ -67,8 +68,8 @@ pub(crate) struct Shared<DB: Backend> {
     pub(crate) tasks: TaskTracker,
     pub(crate) in_flight: Arc<Semaphore>,
     pub(crate) waiting: Arc<Semaphore>,
-    /// The writer's permit, where the engine has one writer.
-    pub(crate) writer: Option<Arc<Semaphore>>,
+    /// The turns of those who write, where the engine has one writer.
+    pub(crate) turns: Option<Turns>,
     /// Says to the relays of this process that messages were staged.
     pub(crate) staged: watch::Sender<()>,
     /// Held by each run of a consumer, and by none beside one of a message that may be what ends the process.
@@ -103,7 +104,7 @@ impl<DB: Backend> Idempotency<DB> {
                 tasks: TaskTracker::new(),
                 in_flight: Arc::new(Semaphore::new(settings.max_in_flight)),
                 waiting: Arc::new(Semaphore::new(settings.max_waiting)),
-                writer: DB::SINGLE_WRITER.then(|| Arc::new(Semaphore::new(1))),
+                turns: DB::SINGLE_WRITER.then(Turns::new),
                 staged: watch::Sender::new(()),
                 server: OnceCell::new(),
                 schema: Schema::default(),
@@ -153,21 +154,24 @@ impl<DB: Backend> Idempotency<DB> {
     }
 
     /// Begins a transaction, in which this key is claimed next. A begin that is cut off, by its time limit or with its future, closes its connection.
+    /// `patience`: how long the writer's turn is waited for, where the engine has one writer.
     pub(crate) async fn begin(
         &self,
         operation_id: Uuid,
         claim: Option<&Claim<'_>>,
         limit: tokio::time::Instant,
+        patience: Duration,
     ) -> Result<Tx<DB>, StoreError> {
         let shared = &self.shared;
-        let writer = self.writer(limit).await?;
+        let turn = self.turn(limit, patience).await?;
+        let limit = limit + waited(turn.as_ref());
         let mut beginning = Beginning::on(self.connection(limit).await?);
         let begun = beginning.run(limit, async |connection: &mut DB::Connection| {
             let server = self.server(connection).await?;
             DB::begin(connection, &server, shared.settings.isolation, claim).await
         });
         let session = begun.await?;
-        Ok(self.tx(beginning.end(), session, writer, operation_id))
+        Ok(self.tx(beginning.end(), session, turn, operation_id))
     }
 
     /// Begins the transaction of a step. As [`Self::begin`].
@@ -176,7 +180,10 @@ impl<DB: Backend> Idempotency<DB> {
         operation_id: Uuid,
         limit: tokio::time::Instant,
     ) -> Result<Tx<DB>, StoreError> {
-        let writer = self.writer(limit).await?;
+        let turn = self
+            .turn(limit, self.shared.settings.writer_timeout)
+            .await?;
+        let limit = limit + waited(turn.as_ref());
         let mut beginning = Beginning::on(self.connection(limit).await?);
         let mark = crate::digest::hex(&crate::atomic::new_owner());
         let settings = &self.shared.settings;
@@ -186,21 +193,21 @@ impl<DB: Backend> Idempotency<DB> {
             DB::begin_marked(connection, &server, isolation, round_trips, &mark).await
         });
         let session = begun.await?;
-        Ok(self.tx(beginning.end(), session, writer, operation_id))
+        Ok(self.tx(beginning.end(), session, turn, operation_id))
     }
 
     /// The writer's turn, where the engine has one writer.
-    pub(crate) async fn writer(
+    pub(crate) async fn turn(
         &self,
         limit: tokio::time::Instant,
-    ) -> Result<Option<OwnedSemaphorePermit>, StoreError> {
-        let Some(writer) = &self.shared.writer else {
+        patience: Duration,
+    ) -> Result<Option<Turn>, StoreError> {
+        let Some(turns) = &self.shared.turns else {
             return Ok(None);
         };
-        let turn = tokio::time::timeout_at(limit, writer.clone().acquire_owned()).await;
-        match turn {
-            Ok(Ok(permit)) => Ok(Some(permit)),
-            _ => Err(StoreError::TimedOut("the writer's turn")),
+        match turns.next(limit, patience).await {
+            Some(turn) => Ok(Some(turn)),
+            None => Err(StoreError::TimedOut("the writer's turn")),
         }
     }
 

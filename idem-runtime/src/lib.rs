@@ -205,6 +205,7 @@ pub mod steps;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod turn;
 mod tx;
 mod unprotected;
 

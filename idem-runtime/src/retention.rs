@@ -170,13 +170,13 @@ impl<DB: Backend> Idempotency<DB> {
         let shared = &self.shared;
         // The writer's turn comes in the order of asking, so that a sweep never fights the handlers for
         // the engine's own lock. Then the connection, as an attempt takes them.
-        let _writer = match &shared.writer {
+        let mut turn = match &shared.turns {
             None => None,
-            Some(writer) => Some(
-                writer
-                    .acquire()
+            Some(turns) => Some(
+                turns
+                    .any()
                     .await
-                    .map_err(|_| RetentionError::Interrupted(doing))?,
+                    .ok_or(RetentionError::Interrupted(doing))?,
             ),
         };
         let limit = tokio::time::Instant::now() + shared.settings.store_timeout;
@@ -190,7 +190,12 @@ impl<DB: Backend> Idempotency<DB> {
         })?;
         let batch = async |connection: &mut DB::Connection| statement(connection).await;
         match timeout(BATCH_LIMIT, self.apart(&mut connection, batch)).await {
-            Ok(Ok(done)) => Ok(done),
+            Ok(Ok(done)) => {
+                if let Some(turn) = &mut turn {
+                    turn.done();
+                }
+                Ok(done)
+            }
             Ok(Err(error)) => {
                 // It may have failed inside a transaction.
                 connection.close_on_drop();

@@ -1,7 +1,8 @@
 //! What happened to each request, as `tracing` events and, with the feature `metrics`, as metrics.
 //!
 //! Events have the target `idem` and the fields `signal`, `operation`, `key` (a digest, absent where
-//! the request had no valid key) and `elapsed_seconds`. Metrics go through the `metrics` facade:
+//! the request had no valid key), `elapsed_seconds` and, where the request is answered a problem of the framework's own, its
+//! `code`. Metrics go through the `metrics` facade:
 //!
 //! | metric | kind | labels |
 //! |---|---|---|
@@ -56,6 +57,8 @@
 use std::{fmt, time::Duration};
 
 use tracing::Level;
+
+use crate::problem::Code;
 
 mod operations;
 pub(crate) mod outbox;
@@ -168,13 +171,30 @@ impl Signal {
     ///
     /// [`IdempotencyKey::digest`]: crate::key::IdempotencyKey::digest
     pub fn emit(self, operation: &'static str, key_digest: &str, elapsed: Duration) {
-        self.trace(operation, key_digest, elapsed);
+        self.emit_with(operation, key_digest, elapsed, None);
+    }
+
+    /// The same with the code of the problem that the request is answered.
+    pub(crate) fn emit_with(
+        self,
+        operation: &'static str,
+        key_digest: &str,
+        elapsed: Duration,
+        code: Option<Code>,
+    ) {
+        self.trace(operation, key_digest, elapsed, code);
         #[cfg(feature = "metrics")]
         self.measure(operation, elapsed);
     }
 
     /// An event that nobody listens to costs a load and a comparison: the macro looks first.
-    fn trace(self, operation: &'static str, key_digest: &str, elapsed: Duration) {
+    fn trace(
+        self,
+        operation: &'static str,
+        key_digest: &str,
+        elapsed: Duration,
+        code: Option<Code>,
+    ) {
         macro_rules! event {
             ($level:expr) => {
                 tracing::event!(
@@ -184,6 +204,7 @@ impl Signal {
                     operation,
                     key = (!key_digest.is_empty()).then_some(key_digest),
                     elapsed_seconds = elapsed.as_secs_f64(),
+                    code = code.map(Code::as_str),
                 )
             };
         }

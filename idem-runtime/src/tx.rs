@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx_core::transaction::TransactionManager;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -19,9 +18,12 @@ use crate::backend::outbox::Staged;
 use crate::backend::{Backend, Claim, TransactionState};
 use crate::call::Authorized;
 use crate::faults;
+use crate::guard::Breach;
 use crate::idempotency::{Idempotency, Shared};
 use crate::outbox::{TraceContext, TraceHook};
+use crate::problem::Code;
 use crate::telemetry;
+use crate::turn::{Turn, waited};
 
 /// How long a rollback may take.
 const ROLLBACK: Duration = Duration::from_secs(1);
@@ -104,8 +106,8 @@ pub struct Tx<DB: Backend> {
     open: bool,
     /// A statement of the framework's failed, and nobody knows what else on this connection would.
     doubtful: bool,
-    /// The writer's permit, where the engine has one writer.
-    _writer: Option<OwnedSemaphorePermit>,
+    /// The writer's turn, where the engine has one writer.
+    turn: Option<Turn>,
 }
 
 impl<DB: Backend> Idempotency<DB> {
@@ -114,9 +116,12 @@ impl<DB: Backend> Idempotency<DB> {
         &self,
         connection: PoolConnection<DB>,
         session: DB::Session,
-        writer: Option<OwnedSemaphorePermit>,
+        mut turn: Option<Turn>,
         operation_id: Uuid,
     ) -> Tx<DB> {
+        if let Some(turn) = &mut turn {
+            turn.begun();
+        }
         Tx {
             connection,
             session,
@@ -128,7 +133,7 @@ impl<DB: Backend> Idempotency<DB> {
             savepoints: 0,
             open: true,
             doubtful: false,
-            _writer: writer,
+            turn,
         }
     }
 }
@@ -227,6 +232,16 @@ impl<DB: Backend> Tx<DB> {
         (&mut self.connection, &mut self.session)
     }
 
+    /// By how much its attempt's limit is put off: it waited for its turn to write.
+    pub(crate) fn waited(&self) -> Duration {
+        waited(self.turn.as_ref())
+    }
+
+    /// The writer's turn, for what is written right after this transaction.
+    pub(crate) fn take_turn(&mut self) -> Option<Turn> {
+        self.turn.take()
+    }
+
     /// What the transaction's last statement checks of it by itself.
     pub(crate) fn mark(&self) -> Option<String> {
         DB::mark(&self.session).map(str::to_owned)
@@ -234,6 +249,14 @@ impl<DB: Backend> Tx<DB> {
 
     pub(crate) fn session(&self) -> &DB::Session {
         &self.session
+    }
+
+    /// What the handler did, where it is answered `code`.
+    pub(crate) fn breach(&self, code: Code) -> Breach {
+        match code {
+            Code::EffectOutsideTransaction => Breach::BesideTransaction,
+            _ => DB::breach(&self.session).unwrap_or(Breach::Ended),
+        }
     }
 
     pub(crate) fn resources(&self) -> &[(String, String)] {

@@ -16,6 +16,7 @@ use crate::outbox::TraceContext;
 use crate::problem::{Code, Problem};
 use crate::settle::Fate;
 use crate::telemetry::Signal;
+use crate::tx::Tx;
 
 /// Runs the handler, again where the database asks for it.
 pub(crate) async fn answer<DB: Backend>(
@@ -50,8 +51,13 @@ async fn once<DB: Backend>(
 ) -> Result<Option<Response>, StoreError> {
     let operation_id = uuid::Builder::from_random_bytes(new_owner()).into_uuid();
     let limit = Instant::now() + ticket.idempotency.shared.settings.store_timeout;
-    let mut tx = ticket.idempotency.begin(operation_id, None, limit).await?;
+    let patience = ticket.patience();
+    let begun = ticket
+        .idempotency
+        .begin(operation_id, None, limit, patience);
+    let mut tx = begun.await?;
     tx.belong_to(trace);
+    let limit = limit + tx.waited();
     let (connection, session) = tx.parts();
     let identified = timeout_at(limit, DB::identify(connection, session)).await;
     if let Err(error) = identified.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
@@ -61,9 +67,14 @@ async fn once<DB: Backend>(
     let watch = Arc::new(Watch::default());
     let ran = run(ticket, &mut tx, ready, &watch).await;
     let refuse = |code| Ok(Some(ticket.refuse(&Problem::new(code))));
+    let breached = |tx: &Tx<DB>, code| {
+        tx.breach(code).tell(ticket.spec.name, "", "", code);
+        code
+    };
     if watch.took_connection() {
+        let code = breached(&tx, Code::EffectOutsideTransaction);
         tx.roll_back().await;
-        return refuse(Code::EffectOutsideTransaction);
+        return refuse(code);
     }
     let state = match timeout(CLEAN_UP, tx.state(None)).await {
         Ok(Ok(state)) => state,
@@ -81,8 +92,9 @@ async fn once<DB: Backend>(
     let poisoned =
         tx.is_poisoned() || tx.is_nested() || tx.is_over() || state == TransactionState::RolledBack;
     if matches!(state, TransactionState::Ended | TransactionState::Unclear) {
+        let code = breached(&tx, Code::TransactionEnded);
         tx.roll_back().await;
-        return refuse(Code::TransactionEnded);
+        return refuse(code);
     }
     let response = match ran {
         Ran::Answered(Fate::Commit, response) if !poisoned => response,

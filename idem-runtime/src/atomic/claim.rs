@@ -63,7 +63,12 @@ impl<DB: Backend> Attempt<DB> {
         let begun = self
             .ticket
             .idempotency
-            .begin(self.operation_id, (!unclaimed).then_some(claim), limit)
+            .begin(
+                self.operation_id,
+                (!unclaimed).then_some(claim),
+                limit,
+                self.ticket.patience(),
+            )
             .await;
         let mut tx = match begun {
             Err(StoreError::Database(error)) if backend::asks_to_run_again(&error) => {
@@ -75,6 +80,7 @@ impl<DB: Backend> Attempt<DB> {
         let claimed = if unclaimed {
             Ok(Ok(Claimed::Won { took_over: false }))
         } else {
+            let limit = limit + tx.waited();
             let (connection, session) = tx.parts();
             timeout_at(limit, DB::claim(connection, session, claim)).await
         };

@@ -221,6 +221,7 @@ impl<DB: Backend> Attempt<DB> {
                 return Err(error);
             }
         };
+        let _turn = tx.take_turn();
         tx.roll_back().await;
         faults::point("reject.before");
         let stored = self
@@ -296,18 +297,14 @@ impl<DB: Backend> Attempt<DB> {
     /// Something may be durable that is not in the transaction: the key is kept, as unknown.
     pub(super) async fn ended(
         &self,
-        tx: Tx<DB>,
+        mut tx: Tx<DB>,
         claim: &Claim<'_>,
         code: Code,
     ) -> Result<Step, StoreError> {
-        tracing::error!(
-            target: "idem",
-            operation = claim.operation,
-            key = self.ticket.digest,
-            id = crate::digest::hex(claim.id.as_bytes()),
-            code = code.as_str(),
-            "an effect may have missed the transaction; the key is kept as unknown"
-        );
+        let id = crate::digest::hex(claim.id.as_bytes());
+        tx.breach(code)
+            .tell(claim.operation, &self.ticket.digest, &id, code);
+        let _turn = tx.take_turn();
         tx.roll_back().await;
         let answer = Answer {
             status: 500,
@@ -322,7 +319,7 @@ impl<DB: Backend> Attempt<DB> {
                 target: "idem",
                 operation = claim.operation,
                 key = self.ticket.digest,
-                id = crate::digest::hex(claim.id.as_bytes()),
+                id,
                 %error,
                 "the key could not be kept as unknown: a retry of it would run again"
             );

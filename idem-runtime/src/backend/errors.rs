@@ -72,6 +72,23 @@ pub(crate) fn is_denied(error: &sqlx::Error) -> bool {
     error.code().as_deref() == Some("42501")
 }
 
+/// Whether a table, or a column of one, is not there.
+pub(crate) fn is_missing(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else {
+        return false;
+    };
+    #[cfg(feature = "mysql")]
+    if let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+        return super::mysql::missing(error.number());
+    }
+    #[cfg(feature = "sqlite")]
+    if let Some(error) = error.try_downcast_ref::<sqlx::sqlite::SqliteError>() {
+        return super::sqlite::missing(error);
+    }
+    // `undefined_table` and `undefined_column` of PostgreSQL
+    matches!(error.code().as_deref(), Some("42P01" | "42703"))
+}
+
 /// Whether a statement failed since a handler had dropped what the connection had prepared: another connection serves.
 pub(crate) fn is_stale(error: &sqlx::Error) -> bool {
     // `invalid_sql_statement_name` of PostgreSQL

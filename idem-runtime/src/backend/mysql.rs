@@ -15,9 +15,10 @@ use super::{
     Stored, TransactionState,
 };
 use crate::backend::plain::plain;
+use crate::guard::Breach;
 use crate::scope::{RecordId, ScopeKey};
 
-pub(super) use errors::{denied, fault};
+pub(super) use errors::{denied, fault, missing};
 use errors::{lock_not_won, number};
 
 type Manager = <MySql as sqlx::Database>::TransactionManager;
@@ -47,6 +48,7 @@ pub struct Session {
     connection_id: u64,
     /// Another transaction had the key before this one began.
     is_held: bool,
+    breach: Option<Breach>,
 }
 
 /// Milliseconds since 1970, whatever the session's time zone.
@@ -185,6 +187,7 @@ impl Backend for MySql {
             flavour: server.flavour,
             connection_id: 0,
             is_held,
+            breach: None,
         })
     }
 
@@ -254,6 +257,10 @@ impl Backend for MySql {
         transaction::state(connection, session, claim).await
     }
 
+    fn breach(session: &Session) -> Option<Breach> {
+        session.breach
+    }
+
     async fn commit(connection: &mut MySqlConnection, _: &mut Session) -> sqlx::Result<()> {
         transaction::commit(connection).await
     }
@@ -316,6 +323,12 @@ impl Backend for MySql {
 
     async fn schema_version(connection: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
         migrations::schema_version(connection).await
+    }
+
+    const REPEATS_MIGRATIONS: bool = true;
+
+    async fn missing_tables(connection: &mut MySqlConnection) -> sqlx::Result<Vec<&'static str>> {
+        migrations::missing_tables(connection).await
     }
 
     async fn erase_answers(connection: &mut MySqlConnection, batch: u32) -> sqlx::Result<u64> {

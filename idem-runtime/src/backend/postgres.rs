@@ -9,18 +9,20 @@ use std::borrow::Cow;
 
 use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{Arguments, AssertSqlSafe, Connection, Pool, Postgres, Row, SqlSafeStr};
+use sqlx::{AssertSqlSafe, Connection, Pool, Postgres, Row, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
 use super::operations::{Fence, Written};
 use super::{
     Answer, Backend, Claim, Claimed, Completed, EndFailure, ErasedBatch, Isolation, Record,
-    RoundTrips, Standing, State, Stored, TransactionState,
+    RoundTrips, State, Stored, TransactionState,
 };
+use crate::guard::Breach;
 use crate::scope::{RecordId, ScopeKey};
 
 mod fused;
 mod inbox;
+mod keys;
 mod migrations;
 mod operations;
 mod outbox;
@@ -28,174 +30,16 @@ mod pooling;
 mod retention;
 mod rows;
 mod serializable;
+mod session;
+mod statements;
 mod transaction;
 
 use rows::{arguments, record};
+use session::Mark;
+pub(super) use session::{Server, Session};
+use statements::{LOOK, LOOK_OWNED, SETTLE_ALONE};
 
 type Manager = <Postgres as sqlx::Database>::TransactionManager;
-
-/// What the claim learned of its transaction.
-#[derive(Debug, Default)]
-pub struct Session {
-    /// The transaction's id, as `pg_current_xact_id()` gives it.
-    transaction: Option<String>,
-    /// The mark of a claim that was fused with its begin.
-    mark: Option<Mark>,
-    /// Whether the claimed key has a record, past its retention.
-    takes_over: bool,
-    /// The server process, where the claim told it; to cancel a statement that was left running.
-    process: i32,
-    /// What records a step can ride with the commit.
-    records_with_commit: bool,
-    /// Whether the key had a record before the transaction began; `None`: nobody looked. See [`serializable`].
-    found: Option<bool>,
-    /// See [`pooling`].
-    pooled: bool,
-}
-
-/// See [`fused`].
-#[derive(Debug)]
-struct Mark {
-    text: String,
-    /// The advisory lock that the transaction holds, if such are taken.
-    lock: Option<(i32, i32)>,
-    /// The lock is no key's, so that no other transaction takes it.
-    is_own: bool,
-}
-
-impl Mark {
-    /// Cancels what the holders of its lock run.
-    fn cancel_holders(&self) -> Option<String> {
-        let (first, second) = self.lock?;
-        Some(format!(
-            "{CANCEL_HOLDERS} AND classid::bigint = {first}::bigint & 4294967295 \
-               AND objid::bigint = {second}::bigint & 4294967295"
-        ))
-    }
-}
-
-/// What is known of the server.
-#[derive(Clone, Debug, Default)]
-pub struct Server {
-    fusing: fused::Fusing,
-    /// See [`pooling`].
-    pooled: bool,
-    /// Advisory locks are taken.
-    locks: bool,
-    /// What the server makes of a transaction that says nothing.
-    serializable: bool,
-}
-
-impl Server {
-    fn is_serializable(&self, isolation: Option<Isolation>) -> bool {
-        isolation.map_or(self.serializable, |isolation| {
-            isolation == Isolation::Serializable
-        })
-    }
-}
-
-/// The columns of a record, in the order in which [`record`] reads them.
-macro_rules! columns {
-    () => {
-        "r.state, r.owner, r.fingerprint_version, r.fingerprint, r.fingerprint_options, r.status, \
-         r.headers, r.body, r.sealed, r.resources, \
-         (date_part('epoch', r.expires_at) * 1000)::bigint AS expires_ms, \
-         CASE WHEN r.expires_at IS NULL OR r.expires_at > statement_timestamp() THEN 0 \
-              WHEN r.retain_until > statement_timestamp() THEN 1 ELSE 2 END AS standing"
-    };
-}
-
-/// Any isolation. Own statement, own snapshot.
-const LOOK: &str = concat!("SELECT ", columns!(), " FROM idem_keys r WHERE r.id = $1");
-
-/// The same, for the key's owner.
-const LOOK_OWNED: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM idem_keys r WHERE r.id = $1 AND r.scope = $2"
-);
-
-/// Any isolation. Several records at once.
-const LOOK_TOGETHER: &str = concat!(
-    "SELECT ",
-    columns!(),
-    ", r.id FROM idem_keys r WHERE r.id = ANY($1)"
-);
-
-/// READ COMMITTED: the snapshot is this statement's, taken before the lock. Above it: the
-/// transaction's, and this is its first statement. Either may miss a record that was committed while
-/// this statement waited for nothing; [`COMPLETE`] finds it.
-///
-/// A key that was looked for before, as the last argument says, is not looked for again: see [`serializable`]. Then what was committed since
-/// is missed, too.
-const CLAIM: &str = "\
-    SELECT pg_backend_pid() AS process, \
-       CASE WHEN l.won THEN pg_current_xact_id()::text END AS transaction, \
-       CASE WHEN $4 IS NULL THEN EXISTS (SELECT FROM idem_keys WHERE id = $1) ELSE $4 END AS found \
-      FROM (SELECT pg_try_advisory_xact_lock($2, $3) AS won) l";
-
-/// The same without the lock, which is won by all.
-const CLAIM_UNLOCKED: &str = "\
-    SELECT pg_backend_pid() AS process, pg_current_xact_id()::text AS transaction, \
-       CASE WHEN $2 IS NULL THEN EXISTS (SELECT FROM idem_keys WHERE id = $1) ELSE $2 END AS found";
-
-macro_rules! insert {
-    ($($rest:literal),*) => {
-        concat!(
-            "INSERT INTO idem_keys AS k \
-               (id, scope, operation, owner, fingerprint_version, fingerprint, fingerprint_options, \
-                status, headers, body, sealed, resources, state, created_at, completed_at, \
-                expires_at, retain_until) \
-             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $15, now(), \
-                statement_timestamp(), \
-                statement_timestamp() + $13 * interval '1 millisecond', \
-                statement_timestamp() + $14 * interval '1 millisecond' ",
-            $($rest,)*
-            " RETURNING (date_part('epoch', expires_at) * 1000)::bigint"
-        )
-    };
-}
-
-/// Replaces a record whose retention is over and never any other.
-macro_rules! replace {
-    ($condition:literal) => {
-        insert!(
-            $condition,
-            " ON CONFLICT (id) DO UPDATE SET \
-                scope = excluded.scope, operation = excluded.operation, state = excluded.state, \
-                attempt = k.attempt + 1, owner = excluded.owner, \
-                fingerprint_version = excluded.fingerprint_version, \
-                fingerprint = excluded.fingerprint, \
-                fingerprint_options = excluded.fingerprint_options, status = excluded.status, \
-                headers = excluded.headers, body = excluded.body, sealed = excluded.sealed, \
-                resources = excluded.resources, created_at = excluded.created_at, \
-                completed_at = excluded.completed_at, expires_at = excluded.expires_at, \
-                retain_until = excluded.retain_until \
-              WHERE k.state = 1 AND k.retain_until <= statement_timestamp()"
-        )
-    };
-}
-
-/// For a key without a record, and only if this is still the claim's transaction. Any isolation: a record
-/// that another attempt committed meanwhile is a unique violation, whatever the snapshot. Not `ON CONFLICT`,
-/// which inserts speculatively and writes a second time to confirm.
-const COMPLETE: &str = insert!("WHERE pg_current_xact_id_if_assigned()::text = $16");
-
-/// The same where the claim left a mark.
-const COMPLETE_MARKED: &str = insert!("WHERE current_setting('idem.claim', true) = $16");
-
-/// The same for a key whose record is past its retention. At REPEATABLE READ and above a record that the
-/// snapshot can't see raises 40001.
-const COMPLETE_OVER: &str = replace!("WHERE pg_current_xact_id_if_assigned()::text = $16");
-
-/// Cancels what the holders of advisory locks run. The view shows the two integers as unsigned ones.
-const CANCEL_HOLDERS: &str = "\
-    SELECT pg_cancel_backend(pid) FROM pg_locks \
-     WHERE locktype = 'advisory' AND granted AND objsubid = 2 \
-       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-
-/// In no transaction: for answers whose effect was rolled back, and for `unknown`.
-const SETTLE_ALONE: &str = replace!("");
 
 impl Backend for Postgres {
     const SINGLE_WRITER: bool = false;
@@ -382,34 +226,7 @@ impl Backend for Postgres {
         session: &mut Session,
         claim: &Claim<'_>,
     ) -> sqlx::Result<Claimed> {
-        let lock = claim.lock();
-        let statement = lock.map_or(CLAIM_UNLOCKED, |_| CLAIM);
-        let mut query = sqlx::query(statement).bind(claim.id.as_bytes().as_slice());
-        if let Some((first, second)) = lock {
-            query = query.bind(first).bind(second);
-        }
-        let row = query
-            .bind(session.found)
-            .fetch_one(&mut *connection)
-            .await?;
-        session.process = row.try_get(0)?;
-        session.transaction = row.try_get(1)?;
-        let won = session.transaction.is_some();
-        if row.try_get(2)? {
-            match Self::look(connection, claim.id).await? {
-                Some(record) if record.standing != Standing::Expired => {
-                    return Ok(Claimed::Held(record));
-                }
-                expired => session.takes_over = expired.is_some(),
-            }
-        }
-        Ok(if won {
-            Claimed::Won {
-                took_over: session.takes_over,
-            }
-        } else {
-            Claimed::InFlight
-        })
+        keys::claim(connection, session, claim).await
     }
 
     async fn complete(
@@ -418,38 +235,7 @@ impl Backend for Postgres {
         claim: &Claim<'_>,
         answer: &Answer<'_>,
     ) -> sqlx::Result<Completed> {
-        if session.pooled {
-            // Once its transaction is over, no statement of this connection may be a prepared one.
-            if pooling::is_over(&mut *connection, session.transaction.as_deref()).await? {
-                return Ok(Completed::NotOpen(TransactionState::Ended));
-            }
-        }
-        let (insert, guard) = match (&session.mark, session.takes_over) {
-            (Some(mark), _) => (COMPLETE_MARKED, Some(&mark.text)),
-            (None, true) => (COMPLETE_OVER, session.transaction.as_ref()),
-            (None, false) => (COMPLETE, session.transaction.as_ref()),
-        };
-        let mut arguments =
-            arguments(claim, answer, State::Completed).map_err(sqlx::Error::Encode)?;
-        arguments.add(guard).map_err(sqlx::Error::Encode)?;
-        let stored = sqlx::query_with(insert, arguments)
-            .fetch_optional(&mut *connection)
-            .await;
-        let stored = match stored {
-            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
-                return Ok(Completed::Lost);
-            }
-            stored => stored?,
-        };
-        Ok(match stored {
-            Some(row) => Completed::Stored(Stored {
-                expires_at: row.try_get(0)?,
-            }),
-            None => match Self::state(connection, session, Some(claim)).await? {
-                TransactionState::Open => Completed::Lost,
-                state => Completed::NotOpen(state),
-            },
-        })
+        keys::complete(connection, session, claim, answer).await
     }
 
     async fn state(
@@ -458,6 +244,10 @@ impl Backend for Postgres {
         _: Option<&Claim<'_>>,
     ) -> sqlx::Result<TransactionState> {
         transaction::state(connection, session).await
+    }
+
+    fn breach(session: &Session) -> Option<Breach> {
+        session.breach
     }
 
     async fn commit(connection: &mut PgConnection, session: &mut Session) -> sqlx::Result<()> {
@@ -522,24 +312,7 @@ impl Backend for Postgres {
         connection: &mut PgConnection,
         ids: &[&RecordId],
     ) -> sqlx::Result<Vec<(RecordId, Record)>> {
-        if let [id] = ids {
-            let found = Self::look(connection, id).await?;
-            return Ok(found.map(|record| (**id, record)).into_iter().collect());
-        }
-        let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes().as_slice()).collect();
-        let rows = sqlx::query(LOOK_TOGETHER)
-            .bind(ids)
-            .fetch_all(connection)
-            .await?;
-        rows.iter()
-            .map(|row| {
-                let id = RecordId::from_slice(row.try_get(12)?);
-                let id = id.ok_or_else(|| {
-                    sqlx::Error::Decode("a key's digest is not 32 bytes long".into())
-                })?;
-                Ok((id, record(row)?))
-            })
-            .collect()
+        keys::look_together(connection, ids).await
     }
 
     async fn settle_alone(
@@ -568,6 +341,10 @@ impl Backend for Postgres {
 
     async fn schema_version(connection: &mut PgConnection) -> sqlx::Result<Option<i64>> {
         migrations::schema_version(connection).await
+    }
+
+    async fn missing_tables(connection: &mut PgConnection) -> sqlx::Result<Vec<&'static str>> {
+        migrations::missing_tables(connection).await
     }
 
     async fn erase_answers(connection: &mut PgConnection, batch: u32) -> sqlx::Result<u64> {

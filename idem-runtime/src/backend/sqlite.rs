@@ -16,6 +16,7 @@ use super::{
     Answer, Backend, Claim, Claimed, Completed, ErasedBatch, Fault, Isolation, Record, Standing,
     State, Stored, TransactionState,
 };
+use crate::guard::Breach;
 use crate::scope::{RecordId, ScopeKey};
 
 type Manager = <Sqlite as sqlx::Database>::TransactionManager;
@@ -98,6 +99,7 @@ pub struct Session {
     watch: Arc<Watch>,
     /// The connection's address: a handler may have swapped the connection.
     handle: usize,
+    breach: Option<Breach>,
 }
 
 impl Session {
@@ -157,7 +159,11 @@ impl Backend for Sqlite {
         let handle = locked.as_raw_handle().as_ptr() as usize;
         drop(locked);
         watch.armed.store(true, Ordering::SeqCst);
-        Ok(Session { watch, handle })
+        Ok(Session {
+            watch,
+            handle,
+            breach: None,
+        })
     }
 
     async fn claim(
@@ -201,15 +207,25 @@ impl Backend for Sqlite {
         }
         // Refused while a transaction is open. The hooks don't tell of one that a handler ended after it had replaced
         // them. It also is the statement between two locks of the handle, without which the second can hang.
-        if connection.execute("BEGIN").await.is_ok() {
-            return Ok(TransactionState::Ended);
+        let gone = connection.execute("BEGIN").await.is_ok();
+        if gone {
+            session.breach = Some(Breach::HooksReplaced);
         }
-        let handle = connection.lock_handle().await?.as_raw_handle().as_ptr() as usize;
-        Ok(if handle == session.handle {
-            TransactionState::Open
-        } else {
-            TransactionState::Ended
-        })
+        let mut handle = match connection.lock_handle().await {
+            Err(_) if gone => return Ok(TransactionState::Ended),
+            locked => locked?,
+        };
+        let handle = handle.as_raw_handle().as_ptr() as usize;
+        session.breach = match (handle == session.handle, gone) {
+            (true, false) => return Ok(TransactionState::Open),
+            (true, true) => Some(Breach::HooksReplaced),
+            (false, _) => Some(Breach::OtherConnection),
+        };
+        Ok(TransactionState::Ended)
+    }
+
+    fn breach(session: &Session) -> Option<Breach> {
+        session.breach
     }
 
     async fn commit(connection: &mut SqliteConnection, session: &mut Session) -> sqlx::Result<()> {
@@ -266,6 +282,10 @@ impl Backend for Sqlite {
 
     async fn schema_version(connection: &mut SqliteConnection) -> sqlx::Result<Option<i64>> {
         migrations::schema_version(connection).await
+    }
+
+    async fn missing_tables(connection: &mut SqliteConnection) -> sqlx::Result<Vec<&'static str>> {
+        migrations::missing_tables(connection).await
     }
 
     async fn erase_answers(connection: &mut SqliteConnection, batch: u32) -> sqlx::Result<u64> {
@@ -337,6 +357,16 @@ fn record(row: &SqliteRow) -> sqlx::Result<Record> {
         resources: row.try_get("resources")?,
         expires_at: row.try_get("expires_at")?,
     })
+}
+
+/// SQLite has one code for all that is wrong with a statement.
+pub(super) fn missing(error: &SqliteError) -> bool {
+    use sqlx::error::DatabaseError;
+    let says = error.message();
+    ["no such table", "no such column"]
+        .iter()
+        .any(|what| says.starts_with(what))
+        || says.contains(" has no column named ")
 }
 
 /// By primary code: extended codes hold it in their low byte.

@@ -199,6 +199,15 @@ pub struct ErasedBatch {
     pub(crate) last: Option<RecordId>,
 }
 
+/// How many records of a page stay though their scope is erased.
+#[cfg(any(feature = "sqlite", feature = "mysql"))]
+pub(super) fn kept<'p>(page: impl Iterator<Item = (&'p [u8], i16)>, scope: &ScopeKey) -> u64 {
+    page.filter(|(owner, state)| {
+        *owner == scope.as_str().as_bytes() && State::from_sql(*state) != State::Completed
+    })
+    .count() as u64
+}
+
 /// A fingerprint from its two columns.
 pub(super) fn fingerprint(version: i16, digest: &[u8]) -> sqlx::Result<Fingerprint> {
     let parts = u8::try_from(version).ok().zip(digest.try_into().ok());

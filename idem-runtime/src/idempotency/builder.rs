@@ -31,6 +31,7 @@ use crate::scope::ScopeKey;
 /// | [`max_in_flight`](Self::max_in_flight) | 1024 |
 /// | [`max_waiting`](Self::max_waiting) | 4096 |
 /// | [`store_timeout`](Self::store_timeout) | 1.5 seconds |
+/// | [`writer_timeout`](Self::writer_timeout) | 10 seconds |
 /// | [`bare_keys`](Self::bare_keys) | accepted |
 /// | [`isolation`](Self::isolation) | the database's own default |
 /// | [`lease`](Self::lease) | 30 seconds |
@@ -102,6 +103,11 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         /// How long the store may take to begin a transaction and to take a key, before the request is
         /// answered 503. The handler's own statements are not meant.
         store_timeout: Duration,
+        /// How long a request waits for its turn to write while others of this process have theirs, before it is answered
+        /// 503, where the database has one writer at a time (SQLite). Never longer than its handler may run (`timeout`), nor
+        /// shorter than [`store_timeout`](Self::store_timeout): that counts from when the database was last seen to work, so
+        /// that one that does not answer keeps nobody for longer.
+        writer_timeout: Duration,
         /// Whether keys without quotes are accepted, as nearly every client sends them.
         bare_keys: bool,
         /// The first integer of PostgreSQL's two-integer advisory locks: change it where an application's

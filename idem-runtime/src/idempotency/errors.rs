@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::backend;
 use crate::problem::Code;
 
 /// Why the store did not answer.
@@ -27,18 +28,35 @@ impl StoreError {
         matches!(self, Self::Database(sqlx::Error::PoolClosed))
     }
 
+    /// As an error of the database.
+    pub(crate) fn into_sqlx(self) -> sqlx::Error {
+        match self {
+            Self::Database(error) => error,
+            _ => sqlx::Error::PoolTimedOut,
+        }
+    }
+
     /// What a request is answered that met it.
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::Schema(_) => Code::StoreNotMigrated,
+            Self::Database(error) if backend::is_missing(error) => Code::StoreNotMigrated,
             _ => Code::StoreUnavailable,
         }
     }
 
     /// Tells who operates the service that a request met it.
     pub(crate) fn log(&self, operation: &str, what: &'static str) {
-        if !matches!(self, Self::Schema(_)) {
-            tracing::error!(target: "idem", operation, error = %self, "{what}");
+        match self {
+            Self::Schema(_) => {}
+            Self::Database(error) if backend::is_missing(error) => tracing::error!(
+                target: "idem",
+                operation,
+                %error,
+                "{what}: a table of idem's, or a column of one, is missing, though `idem_schema` says that the migrations ran; \
+                 `Idempotency::check` names it, and says what to do"
+            ),
+            _ => tracing::error!(target: "idem", operation, error = %self, "{what}"),
         }
     }
 }
@@ -70,6 +88,32 @@ pub enum StartupError {
     Schema {
         /// The version found; `None` where there are no tables.
         found: Option<i64>,
+        /// The version needed.
+        expected: i64,
+    },
+    /// Tables are missing that the migrations made.
+    #[error(
+        "`idem_schema` says that idem's tables are at version {version}, and {} missing: somebody dropped what the migrations \
+         made, and they do not run again; restore it from a backup, or create it with its part of `Idempotency::schema()` (`idem \
+         schema` prints that SQL): what it held is forgotten then, and a retry of an old request may run again",
+        listed(.missing)
+    )]
+    Incomplete {
+        /// The version that the schema is said to have.
+        version: i64,
+        /// The tables that are not there.
+        missing: Vec<&'static str>,
+    },
+    /// There are tables, and nothing says of which version.
+    #[error(
+        "{} here, and `idem_schema`, which says at which version they are, is missing or empty; nothing was changed. Restore it from \
+         a backup; or, if they are this version's, create it as `Idempotency::schema()` does (`idem schema` prints that SQL) and say \
+         so: INSERT INTO idem_schema (version) VALUES ({expected}). Drop the tables only where no key of theirs is sent again",
+        listed(.there)
+    )]
+    Unversioned {
+        /// The tables that are there.
+        there: Vec<&'static str>,
         /// The version needed.
         expected: i64,
     },
@@ -112,6 +156,16 @@ pub enum StartupError {
     /// A setting makes no sense.
     #[error("{0}")]
     Setting(&'static str),
+}
+
+/// Names of tables, with their verb.
+fn listed(tables: &[&str]) -> String {
+    let names: Vec<String> = tables.iter().map(|table| format!("`{table}`")).collect();
+    match &names[..] {
+        [name] => format!("{name} is"),
+        [first @ .., last] => format!("{} and {last} are", first.join(", ")),
+        [] => "none is".to_owned(),
+    }
 }
 
 /// The message: `main` prints an error that it returns by `Debug`, and this one says what to do.

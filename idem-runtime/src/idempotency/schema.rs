@@ -6,7 +6,7 @@ use sqlx::pool::PoolConnection;
 use tokio::time::Instant;
 
 use super::{Idempotency, StartupError, StoreError};
-use crate::backend::{self, Backend};
+use crate::backend::{self, Backend, TABLES};
 use crate::beginning::Beginning;
 use crate::guard;
 
@@ -48,20 +48,37 @@ impl<DB: Backend> Idempotency<DB> {
             let mut connection = idempotency.shared.pool.acquire().await?;
             let migrate = async |connection: &mut DB::Connection| DB::migrate(connection).await;
             match idempotency.apart(&mut connection, migrate).await {
-                Ok(version) => Ok(version),
+                Ok(_) => Ok(()),
                 Err(error) => {
                     connection.close_on_drop();
                     Err(error)
                 }
             }
         });
-        let version = migrated
-            .await
-            .map_err(|_| StartupError::Interrupted)?
-            .map_err(StartupError::Migrate)?;
-        expect_version::<DB>(Some(version))?;
+        let migrated = migrated.await.map_err(|_| StartupError::Interrupted)?;
+        let found = self.found().await;
+        if let Err(error) = migrated {
+            // What is there says it better than a statement that failed.
+            return Err(match found.map(|found| found.expect::<DB>()) {
+                Ok(Err(unversioned @ StartupError::Unversioned { .. })) => unversioned,
+                _ => StartupError::Migrate(error),
+            });
+        }
+        found.map_err(StartupError::Migrate)?.expect::<DB>()?;
         self.shared.schema.fits();
         Ok(())
+    }
+
+    /// What there is in the database.
+    async fn found(&self) -> sqlx::Result<Found> {
+        let connection = self.shared.pool.acquire().await?;
+        let acquire_timeout = self.shared.pool.options().get_acquire_timeout();
+        let mut alone = self.alone_on(connection);
+        let found = alone.run(
+            Instant::now() + acquire_timeout,
+            async |connection: &mut DB::Connection| Found::read::<DB>(connection).await,
+        );
+        found.await.map_err(StoreError::into_sqlx)
     }
 
     /// The framework's schema as SQL, for teams that run their own migrations.
@@ -113,22 +130,18 @@ impl<DB: Backend> Idempotency<DB> {
         let look = async |connection: &mut DB::Connection| {
             Ok((
                 DB::is_read_only(connection).await?,
-                DB::schema_version(connection).await?,
+                Found::read::<DB>(connection).await?,
             ))
         };
         let mut alone = self.alone_on(connection);
         let looked = alone.run(limit, look).await;
         drop(alone);
-        let (read_only, version) = looked.map_err(|error| {
-            StartupError::Connect(match error {
-                StoreError::Database(error) => error,
-                _ => sqlx::Error::PoolTimedOut,
-            })
-        })?;
+        let (read_only, found) =
+            looked.map_err(|error| StartupError::Connect(error.into_sqlx()))?;
         if read_only {
             return Err(StartupError::ReadOnly);
         }
-        expect_version::<DB>(version)?;
+        found.expect::<DB>()?;
         self.shared.schema.fits();
         if !guard::is_guarded(&self.shared.pool).await.unwrap_or(true) {
             tracing::warn!(
@@ -178,9 +191,50 @@ impl<DB: Backend> Idempotency<DB> {
     }
 }
 
+/// What there is of the schema.
+struct Found {
+    version: Option<i64>,
+    missing: Vec<&'static str>,
+}
+
+impl Found {
+    async fn read<DB: Backend>(connection: &mut DB::Connection) -> sqlx::Result<Self> {
+        let mut version = DB::schema_version(&mut *connection).await?;
+        let missing = DB::missing_tables(&mut *connection).await?;
+        if version.is_none() && missing.len() < TABLES.len() {
+            // Somebody may have migrated between the two looks.
+            version = DB::schema_version(connection).await?;
+        }
+        Ok(Self { version, missing })
+    }
+
+    fn expect<DB: Backend>(self) -> Result<(), StartupError> {
+        let some = self.missing.len() < TABLES.len();
+        if self.version.is_none() && some && !DB::REPEATS_MIGRATIONS {
+            let there = |table: &&str| !self.missing.contains(table);
+            return Err(StartupError::Unversioned {
+                there: TABLES.into_iter().filter(there).collect(),
+                expected: expected::<DB>(),
+            });
+        }
+        expect_version::<DB>(self.version)?;
+        match self.version {
+            Some(version) if !self.missing.is_empty() => Err(StartupError::Incomplete {
+                version,
+                missing: self.missing,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn expected<DB: Backend>() -> i64 {
+    i64::try_from(DB::MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
 /// A newer schema serves as well: during a deploy old processes work beside new ones.
 fn expect_version<DB: Backend>(found: Option<i64>) -> Result<(), StartupError> {
-    let expected = i64::try_from(DB::MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let expected = expected::<DB>();
     match found {
         Some(found) if found >= expected => Ok(()),
         found => Err(StartupError::Schema { found, expected }),

@@ -1,6 +1,8 @@
 //! One attempt of an operation: its handler runs under a lease, from what is recorded, until it answers or can't go on.
 
 mod completion;
+mod lease;
+mod leaving;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -16,26 +18,18 @@ use super::core::{self, Clock, Core, Progress};
 use super::stop::{Interrupt, Stop};
 use super::{Journal, StepState, Steps};
 use crate::accept::Completed;
-use crate::atomic::{CLEAN_UP, MAX_RUNS, POLL, jitter};
+use crate::atomic::{MAX_RUNS, POLL, jitter};
 use crate::backend::Backend;
 use crate::backend::operations::{Fence, OperationRow};
-use crate::backoff::doubled;
 use crate::call::Ready;
 use crate::faults;
-use crate::guard::{self, Watch};
+use crate::guard::Watch;
 use crate::idempotency::{Idempotency, Rules, StoreError};
 use crate::operation::{Errors, Spec};
-use crate::operations::OperationId;
 use crate::outbox::TraceContext;
 use crate::problem::{Code, Problem};
 use crate::response::CapturedResponse;
 use crate::settle::Fate;
-use crate::telemetry;
-
-/// How long the pauses between attempts are at most.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// What a shutdown leaves an attempt to come to a recorded point.
-const LAST_CALL: Duration = Duration::from_secs(10);
 
 /// Makes the handler ready to run, as often as it takes.
 pub(crate) type Again<DB, E> =
@@ -171,53 +165,6 @@ impl<DB: Backend> Attempt<DB> {
         (ran, steps.into_core())
     }
 
-    /// Renews the lease until it is lost, or the worker has waited long enough for its end. A call that can't be repeated is
-    /// waited for all the same: what it says, nobody else learns.
-    async fn keep(&self, progress: &Progress) -> Interrupt {
-        let why = tokio::select! {
-            why = self.renew_until_lost(progress) => why,
-            () = async {
-                self.last_call().await;
-                // The lease is renewed as long as that takes.
-                progress.call_ended().await;
-            } => Interrupt::Shutdown,
-        };
-        progress.call_ended().await;
-        why
-    }
-
-    /// Ready when a worker that is being stopped waits no longer.
-    async fn last_call(&self) {
-        match &self.shutdown {
-            Some(shutdown) => shutdown.cancelled().await,
-            None => std::future::pending().await,
-        }
-        tokio::time::sleep(LAST_CALL).await;
-    }
-
-    async fn renew_until_lost(&self, progress: &Progress) -> Interrupt {
-        let lease = self.lease();
-        let mut renewed = Instant::now();
-        loop {
-            tokio::time::sleep(lease / 3).await;
-            // A step's transaction and the renewal write the same row: at a higher isolation the step would run again. And
-            // where there is one writer, nobody can take anything over meanwhile.
-            if progress.is_open() && (DB::SINGLE_WRITER || renewed.elapsed() < lease / 2) {
-                continue;
-            }
-            faults::point("renew");
-            match core::renew(&self.idempotency, &self.fence, lease).await {
-                Ok(true) => renewed = Instant::now(),
-                Ok(false) => return Interrupt::LostLease,
-                // The lease may outlast the outage.
-                Err(error) if renewed.elapsed() < lease => {
-                    tracing::warn!(target: "idem", operation = self.spec.name, %error, "a lease could not be renewed");
-                }
-                Err(error) => return Interrupt::Store(error),
-            }
-        }
-    }
-
     /// Ends a run: the answer is stored, or it says why it is not.
     async fn end(&self, ran: Ran, mut core: Core<DB>) -> Result<Ended, Interrupt> {
         let ended = self.settle(ran, &mut core).await;
@@ -327,112 +274,6 @@ impl<DB: Backend> Attempt<DB> {
         Ok(true)
     }
 
-    /// Ends an attempt that can't begin.
-    pub(crate) async fn stopped(self, why: Interrupt) -> Ended {
-        self.interrupted(why).await
-    }
-
-    /// Leaves the operation to whoever comes after `delay`, as if it had not been taken.
-    pub(crate) async fn put_back(self, delay: Duration) -> Ended {
-        match self.hand_over(delay, true).await {
-            Ok(true) => Ended::Later,
-            Ok(false) => Ended::Elsewhere,
-            Err(error) => Ended::Store(error),
-        }
-    }
-
-    async fn interrupted(self, why: Interrupt) -> Ended {
-        match why {
-            Interrupt::LostLease | Interrupt::Again => Ended::Elsewhere,
-            // As if it had not been taken. Where it fails the lease ends by itself.
-            Interrupt::Shutdown => {
-                let _ = timeout(CLEAN_UP, self.hand_over(Duration::ZERO, true)).await;
-                Ended::Elsewhere
-            }
-            // Who has to look learns what it was, and not only that many attempts did not end it.
-            Interrupt::Store(error @ StoreError::Cipher(_)) => {
-                self.later(Duration::ZERO, &error.to_string()).await
-            }
-            Interrupt::Store(error) => {
-                // The lease ends by itself; where the store is back already, sooner.
-                match self.hand_over(Duration::from_secs(1), false).await {
-                    Ok(false) => Ended::Elsewhere,
-                    Ok(true) | Err(_) => Ended::Store(error),
-                }
-            }
-            Interrupt::Unknown(reason) => self.park(&reason).await,
-            Interrupt::Later(delay, reason) => self.later(delay, &reason).await,
-            Interrupt::Fault(code, reason) => {
-                tracing::error!(target: "idem", operation = self.spec.name, key = self.digest, reason, "a step failed by its handler's fault");
-                match self.release(Ended::Refused(Problem::new(code))).await {
-                    Ok(Ended::Refused(problem)) => Ended::Refused(problem),
-                    // Something is recorded: another run would meet the same fault, but nothing is lost.
-                    _ => self.later(Duration::ZERO, &reason).await,
-                }
-            }
-        }
-    }
-
-    /// Leaves the operation to whoever comes later, or gives it up after too many attempts.
-    async fn later(self, delay: Duration, reason: &str) -> Ended {
-        let settings = &self.idempotency.shared.settings;
-        let most = settings.max_attempts;
-        if i64::from(self.tries) >= i64::from(most) {
-            let reason = format!("{most} attempts did not end it; the last: {reason}");
-            return self.park(&reason).await;
-        }
-        tracing::warn!(target: "idem", operation = self.spec.name, key = self.digest, attempt = self.fence.attempt, reason, "an attempt did not end its operation");
-        let doublings = u32::try_from(self.tries.max(1) - 1).unwrap_or(0);
-        let pause = doubled(settings.retry_pause, LONGEST_PAUSE, doublings).max(delay);
-        match self.hand_over(pause, false).await {
-            Ok(true) => Ended::Later,
-            Ok(false) => Ended::Elsewhere,
-            Err(error) => Ended::Store(error),
-        }
-    }
-
-    async fn hand_over(&self, delay: Duration, in_order: bool) -> Result<bool, StoreError> {
-        hand_over(&self.idempotency, &self.fence, delay, in_order).await
-    }
-
-    async fn park(self, reason: &str) -> Ended {
-        faults::point("park.before");
-        let limit = self.limit();
-        let parked = async {
-            let mut alone = self.idempotency.alone(limit).await?;
-            let parked = alone.run(limit, async |connection: &mut DB::Connection| {
-                DB::park(connection, &self.fence, reason).await
-            });
-            parked.await
-        };
-        match parked.await {
-            Ok(true) => {
-                telemetry::parked(self.spec.name, OperationId::of(self.fence.id), reason);
-                Ended::Unknown
-            }
-            Ok(false) => Ended::Elsewhere,
-            Err(error) => Ended::Store(error),
-        }
-    }
-
-    /// Nothing is recorded: the key is free again.
-    async fn release(&self, ended: Ended) -> Result<Ended, Interrupt> {
-        faults::point("release.before");
-        let limit = self.limit();
-        let released = async {
-            let mut alone = self.idempotency.alone(limit).await?;
-            let released = alone.run(limit, async |connection: &mut DB::Connection| {
-                DB::release(connection, &self.fence).await
-            });
-            released.await
-        };
-        match guard::unwatched(released).await {
-            Ok(true) => Ok(ended),
-            Ok(false) => Err(Interrupt::LostLease),
-            Err(error) => Err(Interrupt::Store(error)),
-        }
-    }
-
     fn lease(&self) -> Duration {
         self.idempotency.shared.settings.lease
     }
@@ -451,21 +292,6 @@ fn says_the_same_again<DB: Backend>(core: &Core<DB>) -> bool {
         && steps
             .last()
             .is_some_and(|step| step.state != StepState::Failed)
-}
-
-async fn hand_over<DB: Backend>(
-    idempotency: &Idempotency<DB>,
-    fence: &Fence,
-    delay: Duration,
-    in_order: bool,
-) -> Result<bool, StoreError> {
-    faults::point("hand_over.before");
-    let limit = Instant::now() + idempotency.shared.settings.store_timeout;
-    let mut alone = idempotency.alone(limit).await?;
-    let handed = alone.run(limit, async |connection: &mut DB::Connection| {
-        DB::hand_over(connection, fence, delay, in_order).await
-    });
-    handed.await
 }
 
 /// The journal of a row.

@@ -1,94 +1,35 @@
 //! What a handler's steps share: the journal, the fence, and the transaction of a step that is not committed yet.
 
+mod progress;
+mod sealing;
+mod writing;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::journal::{Entry, Journal, Kind, StepState};
 use super::quotable::quotable;
 use super::stop::{Interrupt, Stop};
-use crate::atomic::{CLEAN_UP, COMMIT};
+use crate::atomic::CLEAN_UP;
 use crate::backend::operations::{Fence, Written};
-use crate::backend::{self, Backend, EndFailure, Fault, TransactionState};
+use crate::backend::{Backend, TransactionState};
 use crate::faults;
 use crate::guard;
-use crate::idempotency::{Idempotency, StoreError};
+use crate::idempotency::Idempotency;
 use crate::operations::OperationId;
 use crate::outbox::TraceContext;
-use crate::problem::Code;
-use crate::scope::RecordId;
 use crate::telemetry;
 use crate::tx::Tx;
 
-/// The database's clock, as this process knows it: what it said, and the time since, which no setting of a clock changes. Never
-/// ahead of the database's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    said: i64,
-    at: Instant,
-}
-
-impl Clock {
-    /// `now` was just read, in milliseconds since 1970.
-    pub(crate) fn new(now: i64) -> Self {
-        Self {
-            said: now,
-            at: Instant::now(),
-        }
-    }
-
-    pub(crate) fn now(&self) -> i64 {
-        self.said.saturating_add(backend::millis(self.at.elapsed()))
-    }
-}
-
-/// What the renewal of the lease must know of the steps, which run beside it.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    /// A step's transaction is open.
-    open: AtomicBool,
-    /// A call is under way that can't be repeated.
-    calling: AtomicBool,
-    called: Notify,
-}
-
-impl Progress {
-    pub(crate) fn is_open(&self) -> bool {
-        self.open.load(Ordering::SeqCst)
-    }
-
-    /// A call is under way until the value is dropped.
-    pub(crate) fn calling(self: &Arc<Self>) -> Calling {
-        self.calling.store(true, Ordering::SeqCst);
-        Calling(self.clone())
-    }
-
-    /// Ready when no call is under way.
-    pub(crate) async fn call_ended(&self) {
-        loop {
-            let called = self.called.notified();
-            if !self.calling.load(Ordering::SeqCst) {
-                return;
-            }
-            called.await;
-        }
-    }
-}
-
-/// See [`Progress::calling`].
-pub(crate) struct Calling(Arc<Progress>);
-
-impl Drop for Calling {
-    fn drop(&mut self) {
-        self.0.calling.store(false, Ordering::SeqCst);
-        self.0.called.notify_waiters();
-    }
-}
+pub(crate) use self::progress::{Clock, Progress};
+pub(crate) use self::sealing::{Sealed, seal, unseal};
+pub(crate) use self::writing::{ended, interrupt, not_committed, renew};
+use self::writing::{write_alone, write_in};
 
 /// See the module.
 pub(crate) struct Core<DB: Backend> {
@@ -315,206 +256,5 @@ impl<DB: Backend> Core<DB> {
 
     pub(crate) fn seal(&self, part: &[u8], bytes: &[u8]) -> Result<Sealed, Interrupt> {
         seal(&self.idempotency, &self.fence.id, part, bytes).map_err(Interrupt::Store)
-    }
-}
-
-/// Bytes as they are stored.
-pub(crate) struct Sealed {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) is_sealed: bool,
-}
-
-/// Encrypts, if a cipher is set.
-pub(crate) fn seal<DB: Backend>(
-    idempotency: &Idempotency<DB>,
-    id: &RecordId,
-    part: &[u8],
-    bytes: &[u8],
-) -> Result<Sealed, StoreError> {
-    let Some(cipher) = &idempotency.shared.settings.cipher else {
-        return Ok(Sealed {
-            bytes: bytes.to_vec(),
-            is_sealed: false,
-        });
-    };
-    let context = [id.as_bytes().as_slice(), part].concat();
-    let bytes = cipher.seal(&context, bytes).map_err(StoreError::Cipher)?;
-    Ok(Sealed {
-        bytes,
-        is_sealed: true,
-    })
-}
-
-/// Decrypts what [`seal`] made.
-pub(crate) fn unseal<DB: Backend>(
-    idempotency: &Idempotency<DB>,
-    id: &RecordId,
-    part: &[u8],
-    bytes: &[u8],
-    is_sealed: bool,
-) -> Result<Vec<u8>, StoreError> {
-    if !is_sealed {
-        return Ok(bytes.to_vec());
-    }
-    let cipher = idempotency.shared.settings.cipher.as_ref();
-    let cipher = cipher.ok_or_else(|| {
-        StoreError::Cipher("what is stored is encrypted, and no `PayloadCipher` is set".into())
-    })?;
-    let context = [id.as_bytes().as_slice(), part].concat();
-    cipher.open(&context, bytes).map_err(StoreError::Cipher)
-}
-
-/// Writes the journal as a step's last statement, and commits both.
-async fn write_in<DB: Backend>(
-    mut tx: Tx<DB>,
-    fence: &Fence,
-    written: &Written<'_>,
-) -> Result<bool, Interrupt> {
-    if DB::records_with_commit(tx.session(), written.journal.len()) {
-        return write_with_commit(tx, fence, written).await;
-    }
-    let mark = tx.mark();
-    let (connection, _) = tx.parts();
-    let record = DB::record(connection, mark.as_deref(), fence, written);
-    match timeout(COMMIT, record).await {
-        Ok(Ok(true)) => {}
-        Ok(Ok(false)) => {
-            return match ended(tx, None).await {
-                Some(why) => Err(why),
-                None => Ok(false),
-            };
-        }
-        Ok(Err(error)) => {
-            let fault = interrupt(error);
-            return Err(ended(tx, Some(&fault)).await.unwrap_or(fault));
-        }
-        Err(_) => {
-            tx.abandon();
-            return Err(Interrupt::Store(StoreError::TimedOut(
-                "the record of a step",
-            )));
-        }
-    }
-    faults::point("commit.before");
-    let committed = tx.commit_within(COMMIT).await;
-    faults::point("commit.after");
-    match committed {
-        Ok(()) => Ok(true),
-        // Its acknowledgement may be lost: what is recorded tells.
-        Err(error) => Err(match interrupt(error) {
-            Interrupt::Store(_) => Interrupt::Again,
-            why => why,
-        }),
-    }
-}
-
-/// The same in one message.
-async fn write_with_commit<DB: Backend>(
-    mut tx: Tx<DB>,
-    fence: &Fence,
-    written: &Written<'_>,
-) -> Result<bool, Interrupt> {
-    faults::point("commit.before");
-    let (connection, session) = tx.parts();
-    let committed = timeout(
-        COMMIT,
-        DB::record_and_commit(connection, session, fence, written),
-    )
-    .await;
-    faults::point("commit.after");
-    match committed.unwrap_or(Err(EndFailure::Open)) {
-        Ok(true) => {
-            tx.release();
-            Ok(true)
-        }
-        Ok(false) => match ended(tx, None).await {
-            Some(why) => Err(why),
-            None => Ok(false),
-        },
-        Err(failure) => Err(not_committed(tx, failure).await),
-    }
-}
-
-/// Why a step whose record rode with its commit is not known to be committed.
-pub(crate) async fn not_committed<DB: Backend>(tx: Tx<DB>, failure: EndFailure) -> Interrupt {
-    match failure {
-        EndFailure::Storing(error) => {
-            let fault = interrupt(error);
-            ended(tx, Some(&fault)).await.unwrap_or(fault)
-        }
-        EndFailure::RolledBack(error) => {
-            tx.roll_back().await;
-            interrupt(error)
-        }
-        // Its acknowledgement may be lost: what is recorded tells.
-        EndFailure::Open => {
-            tx.abandon();
-            Interrupt::Again
-        }
-    }
-}
-
-/// Rolls a step's transaction back, and says what its body did to it, if it did: that is why the step's last statement found
-/// no row, or failed. Where that statement checks nothing by itself, the body's end was looked at before it.
-pub(crate) async fn ended<DB: Backend>(
-    mut tx: Tx<DB>,
-    fault: Option<&Interrupt>,
-) -> Option<Interrupt> {
-    let state = match tx.mark() {
-        Some(_) => timeout(CLEAN_UP, tx.state(None)).await,
-        None => Ok(Ok(TransactionState::Open)),
-    };
-    // Nobody knows what else on this connection would fail.
-    if matches!(fault, Some(Interrupt::Store(_))) || !matches!(state, Ok(Ok(_))) {
-        tx.doubt();
-    }
-    tx.roll_back().await;
-    match state {
-        Ok(Ok(TransactionState::Ended | TransactionState::Unclear)) => Some(Interrupt::Unknown(
-            "a step ended its transaction itself: what it wrote may be durable, and is not recorded".to_owned(),
-        )),
-        Ok(Ok(TransactionState::RolledBack)) => Some(Interrupt::Fault(
-            Code::TransactionAborted,
-            "a step's transaction was rolled back under it".to_owned(),
-        )),
-        _ => None,
-    }
-}
-
-/// Writes the journal by itself.
-async fn write_alone<DB: Backend>(
-    idempotency: &Idempotency<DB>,
-    fence: &Fence,
-    written: &Written<'_>,
-) -> Result<bool, Interrupt> {
-    let limit = Instant::now() + idempotency.shared.settings.store_timeout;
-    let mut alone = idempotency.alone(limit).await.map_err(Interrupt::Store)?;
-    let recorded = alone.run(limit, async |connection: &mut DB::Connection| {
-        DB::record(connection, None, fence, written).await
-    });
-    // Whether it took place is not known after an error.
-    recorded.await.map_err(|_| Interrupt::Again)
-}
-
-pub(crate) async fn renew<DB: Backend>(
-    idempotency: &Idempotency<DB>,
-    fence: &Fence,
-    lease: Duration,
-) -> Result<bool, StoreError> {
-    let limit = Instant::now() + idempotency.shared.settings.store_timeout;
-    let mut alone = idempotency.alone(limit).await?;
-    let renewed = alone.run(limit, async |connection: &mut DB::Connection| {
-        DB::renew(connection, fence, lease).await
-    });
-    renewed.await
-}
-
-pub(crate) fn interrupt(error: sqlx::Error) -> Interrupt {
-    match backend::fault(&error) {
-        Fault::RunAgain => Interrupt::Again,
-        Fault::Aborted | Fault::Constraint => {
-            Interrupt::Fault(Code::TransactionAborted, error.to_string())
-        }
-        Fault::Store => Interrupt::Store(StoreError::Database(error)),
     }
 }

@@ -175,7 +175,7 @@ async fn claim<DB: Backend>(
         } else {
             let limit = request.limit();
             faults::point("claim.before");
-            let mut alone = idempotency.alone(limit).await?;
+            let mut alone = idempotency.alone_within(limit, ticket.patience()).await?;
             let started = alone.run(limit, async |connection: &mut DB::Connection| {
                 DB::start(connection, &claim, &start).await
             });

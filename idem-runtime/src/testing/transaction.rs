@@ -1,5 +1,7 @@
 //! A transaction for a unit test of a handler.
 
+use std::time::Duration;
+
 use sqlx::Pool;
 use uuid::Uuid;
 
@@ -40,10 +42,32 @@ use crate::tx::Tx;
 /// Cancel safe.
 pub async fn begin<DB: Backend>(pool: &Pool<DB>) -> Tx<DB> {
     let operation_id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes());
-    Idempotency::new(pool.clone())
-        .test_transaction(operation_id.into_uuid())
-        .await
-        .unwrap_or_else(|error| panic!("a test's transaction could not begin: {error}"))
+    let idempotency = Idempotency::new(pool.clone());
+    match idempotency.begin_test(operation_id.into_uuid()).await {
+        Ok(tx) => tx,
+        Err(error) => panic!(
+            "`testing::begin` has no transaction to give: {}",
+            advice(&error)
+        ),
+    }
+}
+
+/// What is wrong, and what a test does about it.
+fn advice(error: &StoreError) -> String {
+    match error {
+        StoreError::Schema(error) => {
+            format!(
+                "{error}. In a test: `Idempotency::new(pool.clone()).migrate().await` before it"
+            )
+        }
+        StoreError::TimedOut(what) => format!(
+            "waited too long for {what}. Drop the `Tx`, or give back the connection, that the test still holds, or give the pool more \
+             connections; SQLite has one writer, and so one `Tx` at a time"
+        ),
+        error => format!(
+            "the database refused ({error}). Check the URL of the test's pool, and that the server runs"
+        ),
+    }
 }
 
 impl<DB: Backend> Idempotency<DB> {
@@ -58,18 +82,24 @@ impl<DB: Backend> Idempotency<DB> {
     ///
     /// Cancel safe.
     pub async fn test_transaction(&self, operation_id: Uuid) -> sqlx::Result<Tx<DB>> {
-        // In a task of its own: a begin that is dropped half way would leave an open transaction behind.
-        let idempotency = self.clone();
-        let begun = tokio::spawn(async move {
-            let limit = tokio::time::Instant::now() + idempotency.shared.settings.store_timeout;
-            idempotency.begin(operation_id, None, limit).await
-        });
-        begun
+        self.begin_test(operation_id)
             .await
-            .map_err(|error| sqlx::Error::Io(std::io::Error::other(error)))?
             .map_err(|error| match error {
                 StoreError::Database(error) => error,
                 error => sqlx::Error::Io(std::io::Error::other(error)),
             })
+    }
+
+    async fn begin_test(&self, operation_id: Uuid) -> Result<Tx<DB>, StoreError> {
+        // In a task of its own: a begin that is dropped half way would leave an open transaction behind.
+        let idempotency = self.clone();
+        let begun = tokio::spawn(async move {
+            let limit = tokio::time::Instant::now() + idempotency.shared.settings.store_timeout;
+            idempotency
+                .begin(operation_id, None, limit, Duration::ZERO)
+                .await
+        });
+        let stopped = |error| StoreError::Database(sqlx::Error::Io(std::io::Error::other(error)));
+        begun.await.map_err(stopped)?
     }
 }

@@ -13,3 +13,4 @@ mod routing;
 mod signals;
 mod stored;
 mod telemetry;
+mod writers;

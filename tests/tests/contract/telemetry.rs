@@ -11,6 +11,7 @@ use serde_json::json;
 
 on_every_backend! {
     metrics_are_labelled_by_operation_and_outcome_only,
+    an_event_of_a_refusal_has_its_code ["KEEP_EVENTS" = "idem=info"],
     no_event_has_a_key_a_body_or_a_header ["KEEP_EVENTS" = "idem=trace,idem_runtime=trace,sqlx=trace"],
 }
 
@@ -65,6 +66,43 @@ async fn metrics_are_labelled_by_operation_and_outcome_only(app: &Fixture) {
         }
     }
     assert_eq!(measured, expected);
+}
+
+async fn an_event_of_a_refusal_has_its_code(app: &Fixture) {
+    a_few_of_each(app, &fresh_key()).await;
+    let malformed = app.with_key("/effects", "one, two").send().await;
+    assert_eq!(malformed.status, 400, "{malformed:?}");
+    // A client that still sends may not see the answer.
+    let large = app
+        .effect("/upload")
+        .body("text/plain", vec![b'x'; 2 << 20]);
+    let _ = large.try_send().await;
+    let unreadable = app.effect("/typed").body("application/json", "{");
+    assert_eq!(unreadable.send().await.status, 400);
+    let told = app.client.get("/events").send().await;
+    let told = String::from_utf8_lossy(&told.body).into_owned();
+    let codes = |signal: &str| -> Vec<Option<String>> {
+        let of_signal = told
+            .lines()
+            .filter(|line| line.contains(&format!("signal=\"{signal}\"")));
+        let code = |line: &str| Some(line.split("code=\"").nth(1)?.split('"').next()?.to_owned());
+        of_signal.map(code).collect()
+    };
+    let some = |code: &str| Some(code.to_owned());
+    let refused = [
+        some("idempotency-key-missing"),
+        some("idempotency-key-invalid"),
+        some("request-too-large"),
+        // The extractor's own answer.
+        None,
+    ];
+    assert_eq!(codes("refused"), refused, "{told}");
+    assert_eq!(
+        codes("mismatch"),
+        [some("idempotency-key-reused")],
+        "{told}"
+    );
+    assert_eq!(codes("replayed"), [None], "{told}");
 }
 
 /// Everything that goes wrong is told too; none of it may quote the request.

@@ -227,6 +227,38 @@ macro_rules! cases {
                 "{text}"
             );
         }
+
+        #[tokio::test]
+        async fn a_report_names_the_fault() {
+            let mut faults = vec![
+                ("/keyed/beside/acquire", "connection_beside_transaction"),
+                ("/keyed/swap/it", "other_connection"),
+            ];
+            // SQLite's hooks refuse it.
+            if $backend != Backend::Sqlite {
+                faults.push(("/keyed/run/COMMIT", "transaction_ended"));
+            }
+            let unkeyed = [("/unkeyed/beside/acquire", "connection_beside_transaction")];
+            for (path, fault) in faults.into_iter().chain(unkeyed) {
+                let set = Set::guarded().await;
+                let key = path.starts_with("/keyed").then_some("k");
+                let log = Log::default();
+                let listening = log.listen();
+                post(&set.app, path, &set.account, key).await;
+                drop(listening);
+                let text = log.text();
+                let named = format!("fault=\"{fault}\"");
+                let told: Vec<&str> = text
+                    .lines()
+                    .filter(|line| line.contains("fault="))
+                    .collect();
+                assert!(
+                    told.len() == 1 && told[0].contains(&named) && told[0].contains("the handler"),
+                    "{path}: {text}"
+                );
+                assert_eq!(told[0].contains("kept as unknown"), key.is_some(), "{text}");
+            }
+        }
     };
 }
 

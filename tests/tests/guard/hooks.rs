@@ -63,6 +63,8 @@ async fn a_commit_after_the_hooks_were_replaced_is_found() {
         .route("/unkeyed", route(unkeyed))
         .with_state(App(idempotency));
 
+    let log = Log::default();
+    let listening = log.listen();
     for (path, key, ended) in [
         ("/keyed", Some("k"), "idempotency-transaction-ended"),
         ("/keyed", Some("k"), "idempotency-outcome-unknown"),
@@ -71,6 +73,10 @@ async fn a_commit_after_the_hooks_were_replaced_is_found() {
         let (_, body) = post(&app, path, "alice", key).await;
         assert!(body.contains(ended), "{path}: {body}");
     }
+    drop(listening);
+    let text = log.text();
+    let told = text.matches("fault=\"hooks_replaced\"").count();
+    assert_eq!(told, 2, "{text}");
     let things = database.number("SELECT count(*) FROM things").await;
     assert_eq!(things, 2, "each handler ran once");
 }

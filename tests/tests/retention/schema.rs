@@ -140,6 +140,85 @@ async fn newer<DB: Tested>() {
     idempotency.check().await.unwrap();
 }
 
+/// Somebody drops a table, or a column, while `idem_schema` says that all is well.
+async fn dropped<DB: Tested>() {
+    for statement in [
+        "DROP TABLE idem_keys",
+        "ALTER TABLE idem_keys DROP COLUMN fingerprint",
+    ] {
+        let store = Store::<DB>::new().await;
+        let service = DB::service(store.idempotency.clone());
+        let answer = send(&service, "/effects/alice", "one").await;
+        assert_eq!(answer.status(), StatusCode::CREATED);
+        store.database.execute(statement).await.unwrap();
+        let (said, events) = listen();
+        for key in ["two", "three"] {
+            assert_refused(&service, key).await;
+        }
+        drop(events);
+        assert_eq!(said.lines("`Idempotency::check` names it"), 2);
+        assert_eq!(store.effects().await, 1);
+    }
+}
+
+/// A start finds it, whether it migrates or checks only.
+async fn incomplete<DB: Tested>() {
+    let store = Store::<DB>::new().await;
+    for table in ["idem_inbox", "idem_outbox_lanes"] {
+        let statement = format!("DROP TABLE {table}");
+        store.database.execute(&statement).await.unwrap();
+    }
+    let started = store.another().await;
+    let (migrated, checked) = (started.migrate().await, started.check().await);
+    for error in [migrated.unwrap_err(), checked.unwrap_err()] {
+        assert!(
+            matches!(&error, StartupError::Incomplete { missing, .. } if missing[..] == ["idem_outbox_lanes", "idem_inbox"]),
+            "{error}"
+        );
+        for text in [
+            "`idem_outbox_lanes` and `idem_inbox` are missing",
+            "restore it from a backup",
+            "`idem schema`",
+        ] {
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+}
+
+/// The tables are there, and what says of which version is not.
+async fn unversioned<DB: Tested>() {
+    let store = Store::<DB>::new().await;
+    let version = "SELECT max(version) FROM idem_schema";
+    let version = store.database.number(version).await;
+    for statement in ["DELETE FROM idem_schema", "DROP TABLE idem_schema"] {
+        store.database.execute(statement).await.unwrap();
+        let started = store.another().await;
+        if DB::BACKEND == idem_tests::servers::Backend::MySql {
+            // Each of its statements finds what is there.
+            started.migrate().await.unwrap();
+            started.check().await.unwrap();
+            continue;
+        }
+        let (migrated, checked) = (started.migrate().await, started.check().await);
+        for error in [migrated.unwrap_err(), checked.unwrap_err()] {
+            let says = error.to_string();
+            assert!(
+                matches!(error, StartupError::Unversioned { .. }),
+                "{statement}: {says}"
+            );
+            let put_back = format!("INSERT INTO idem_schema (version) VALUES ({version})");
+            for text in [
+                "`idem_keys`",
+                "`idem_inbox` are here",
+                "a backup",
+                &put_back,
+            ] {
+                assert!(says.contains(text), "{statement}: {says}");
+            }
+        }
+    }
+}
+
 macro_rules! on_each_backend {
     ($($module:ident: $db:ty;)*) => {$(
         mod $module {
@@ -151,6 +230,21 @@ macro_rules! on_each_backend {
             #[tokio::test]
             async fn older_tables_are_an_error_of_the_service_that_says_what_to_do() {
                 super::older::<$db>().await;
+            }
+
+            #[tokio::test]
+            async fn a_table_or_a_column_that_was_dropped_is_an_error_of_the_service() {
+                super::dropped::<$db>().await;
+            }
+
+            #[tokio::test]
+            async fn a_start_names_the_tables_that_were_dropped() {
+                super::incomplete::<$db>().await;
+            }
+
+            #[tokio::test]
+            async fn a_start_says_what_to_do_with_tables_of_no_known_version() {
+                super::unversioned::<$db>().await;
             }
 
             #[tokio::test]

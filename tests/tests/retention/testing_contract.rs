@@ -8,8 +8,9 @@ use axum::body::Body;
 use axum::http::Request;
 use idem_runtime::testing::{self, Contract, Phase, Violation};
 use idem_runtime::{IdempotentHandler, Tx, idempotent};
-use idem_tests::servers::TestDatabase;
-use sqlx::Sqlite;
+use idem_tests::servers::{Backend, TestDatabase};
+use sqlx::sqlite::SqlitePoolOptions;
+use sqlx::{Pool, Sqlite};
 
 use super::planted::{self, AppState};
 use super::setup::{Store, Tested};
@@ -82,6 +83,46 @@ async fn a_handler_is_called_in_a_transaction_that_leaves_nothing() {
     assert_eq!(inside, 1);
     drop(tx);
     assert_eq!(store.effects().await, 0);
+}
+
+/// The message of a panic is what the author of a test reads.
+async fn why_none_begins(pool: Pool<Sqlite>) -> String {
+    let begun = tokio::spawn(async move { drop(testing::begin(&pool).await) });
+    let panic = begun.await.unwrap_err().into_panic();
+    panic.downcast_ref::<String>().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_transaction_that_can_not_begin_says_what_to_do() {
+    let database = TestDatabase::create(Backend::Sqlite).await;
+    let pool = |most| SqlitePoolOptions::new().max_connections(most);
+    let empty = pool(1).connect(database.url()).await.unwrap();
+    let missing = why_none_begins(empty).await;
+    let store = Store::<Sqlite>::new().await;
+    let one = pool(1).connect(store.database.url()).await.unwrap();
+    let held = one.acquire().await.unwrap();
+    let exhausted = why_none_begins(one.clone()).await;
+    drop(held);
+    one.close().await;
+    let closed = why_none_begins(one).await;
+    for (said, advice) in [
+        (
+            missing,
+            "`Idempotency::new(pool.clone()).migrate().await` before it",
+        ),
+        (exhausted, "waited too long for a connection. Drop the `Tx`"),
+        (closed, "Check the URL of the test's pool"),
+    ] {
+        assert!(
+            said.starts_with("`testing::begin` has no transaction to give: "),
+            "{said}"
+        );
+        assert!(said.contains(advice), "{said}");
+        assert!(
+            !said.contains("error communicating with database"),
+            "{said}"
+        );
+    }
 }
 
 /// What the contract's test says of a planted handler.

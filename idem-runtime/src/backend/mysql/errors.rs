@@ -27,6 +27,11 @@ pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
     number(error) == Some(1146)
 }
 
+/// There is no such table, or no such column of one.
+pub(in super::super) fn missing(number: u16) -> bool {
+    matches!(number, 1146 | 1054)
+}
+
 /// By number: SQLSTATE is too coarse here.
 pub(in super::super) fn fault(number: u16, code: Option<&str>) -> Fault {
     match (number, code) {

@@ -3,7 +3,7 @@
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, MySql};
 
-use super::super::{Backend, asks_to_run_again};
+use super::super::{Backend, TABLES, asks_to_run_again, is_denied};
 use super::errors::is_missing_table;
 
 pub(super) async fn migrate(connection: &mut MySqlConnection) -> sqlx::Result<i64> {
@@ -61,4 +61,20 @@ async fn note(connection: &mut MySqlConnection, version: i64) -> sqlx::Result<()
             noted => return noted.map(drop),
         }
     }
+}
+
+pub(super) async fn missing_tables(
+    connection: &mut MySqlConnection,
+) -> sqlx::Result<Vec<&'static str>> {
+    let mut missing = Vec::new();
+    for table in TABLES {
+        let look = format!("SELECT 1 FROM {table} LIMIT 0");
+        match connection.execute(AssertSqlSafe(look)).await {
+            Ok(_) => {}
+            Err(error) if is_missing_table(&error) => missing.push(table),
+            Err(error) if is_denied(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(missing)
 }

@@ -7,7 +7,8 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::{MySql, QueryBuilder};
 use sqlx_core::transaction::TransactionManager;
 
-use super::super::{ErasedBatch, State, kept as kept_of};
+use super::super::types::kept as kept_of;
+use super::super::{ErasedBatch, State};
 use super::{Manager, begin_read_committed};
 use crate::scope::{RecordId, ScopeKey};
 

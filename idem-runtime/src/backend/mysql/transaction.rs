@@ -9,6 +9,8 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, Pool, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
+use crate::guard::Breach;
+
 use super::super::{Backend, Claim, Isolation, TransactionState};
 use super::{Flavour, Manager, MySql, Session, number};
 
@@ -80,12 +82,15 @@ pub(super) async fn cancel(pool: &Pool<MySql>, connection_id: u64) -> sqlx::Resu
 /// What became of the session's transaction, which is to be rolled back. Asked once: the answer takes its savepoint away.
 pub(super) async fn state(
     connection: &mut MySqlConnection,
-    session: &Session,
+    session: &mut Session,
     claim: Option<&Claim<'_>>,
 ) -> sqlx::Result<TransactionState> {
     let follows = match gone(&mut *connection, session).await? {
         Gone::No => return Ok(TransactionState::Open),
-        Gone::WithConnection => return Ok(TransactionState::Ended),
+        Gone::WithConnection => {
+            session.breach = Some(Breach::OtherConnection);
+            return Ok(TransactionState::Ended);
+        }
         Gone::From(follows) => follows,
     };
     match (claim, follows) {
@@ -93,22 +98,27 @@ pub(super) async fn state(
         // A handler that commits and chains, and is the victim of a deadlock then, is not found out.
         (None, Follows::Nothing) => Ok(TransactionState::RolledBack),
         (None, Follows::ReadOnly) => Ok(TransactionState::Ended),
-        (None, Follows::Another | Follows::Unknown) => Ok(TransactionState::Unclear),
+        (None, Follows::Another | Follows::Unknown) => {
+            session.breach = Some(Breach::Unclear);
+            Ok(TransactionState::Unclear)
+        }
     }
 }
 
 /// The same of one that is to be committed: its handler thinks that it is still there.
 pub(super) async fn state_at_commit(
     connection: &mut MySqlConnection,
-    session: &Session,
+    session: &mut Session,
     claim: &Claim<'_>,
 ) -> sqlx::Result<TransactionState> {
     Ok(match gone(&mut *connection, session).await? {
         Gone::No => TransactionState::Open,
         Gone::From(Follows::Nothing | Follows::Another) => look_for(connection, claim).await?,
-        Gone::WithConnection | Gone::From(Follows::ReadOnly | Follows::Unknown) => {
+        Gone::WithConnection => {
+            session.breach = Some(Breach::OtherConnection);
             TransactionState::Ended
         }
+        Gone::From(Follows::ReadOnly | Follows::Unknown) => TransactionState::Ended,
     })
 }
 

@@ -3,7 +3,7 @@
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Executor, Postgres};
 
-use super::super::Backend;
+use super::super::{Backend, TABLES};
 
 pub(super) async fn migrate(connection: &mut PgConnection) -> sqlx::Result<i64> {
     let mut transaction = connection.begin().await?;
@@ -43,4 +43,21 @@ pub(super) async fn schema_version(connection: &mut PgConnection) -> sqlx::Resul
     sqlx::query_scalar("SELECT max(version) FROM idem_schema")
         .fetch_one(connection)
         .await
+}
+
+/// `to_regclass` shows also what the user may not read.
+pub(super) async fn missing_tables(
+    connection: &mut PgConnection,
+) -> sqlx::Result<Vec<&'static str>> {
+    let mut missing = Vec::new();
+    for table in TABLES {
+        let there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+            .bind(table)
+            .fetch_one(&mut *connection)
+            .await?;
+        if !there {
+            missing.push(table);
+        }
+    }
+    Ok(missing)
 }

@@ -4,6 +4,8 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor, Postgres, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 
+use crate::guard::Breach;
+
 use super::super::{Backend, Fault, Isolation, TransactionState, fault};
 use super::fused::Fusing;
 use super::{Manager, Mark, Session, begin_text, fused, operations, pooling};
@@ -48,7 +50,7 @@ pub(super) async fn begin_marked(
 /// Whether the session's transaction still runs here.
 pub(super) async fn state(
     connection: &mut PgConnection,
-    session: &Session,
+    session: &mut Session,
 ) -> sqlx::Result<TransactionState> {
     let (asked, expected) = match &session.mark {
         Some(mark) => (
@@ -66,7 +68,10 @@ pub(super) async fn state(
         sqlx::query_scalar(asked).fetch_one(&mut *connection).await
     };
     match now {
-        Ok(now) if expected.is_some() && now.as_ref() != expected => Ok(TransactionState::Ended),
+        Ok(now) if expected.is_some() && now.as_ref() != expected => {
+            session.breach = Some(breach(connection, session, now.as_deref()).await);
+            Ok(TransactionState::Ended)
+        }
         Ok(_) => Ok(TransactionState::Open),
         // Aborted by an error: a transaction, which says no more.
         Err(error) if fault(&error) == Fault::Aborted => {
@@ -74,6 +79,27 @@ pub(super) async fn state(
         }
         Err(error) => Err(error),
     }
+}
+
+/// How the session's transaction ended, where the connection says `now` that it is in none, or in another.
+async fn breach(connection: &mut PgConnection, session: &Session, now: Option<&str>) -> Breach {
+    if let Some(mark) = &session.mark {
+        let left = now.and_then(|now| now.strip_suffix("-over"));
+        return match left {
+            Some(left) if left == mark.text => Breach::Ended,
+            _ => Breach::OtherConnection,
+        };
+    }
+    // A pooler may have lent another server's.
+    if !session.pooled && session.process != 0 {
+        let process: sqlx::Result<i32> = sqlx::query_scalar("SELECT pg_backend_pid()")
+            .fetch_one(connection)
+            .await;
+        if process.is_ok_and(|process| process != session.process) {
+            return Breach::OtherConnection;
+        }
+    }
+    now.map_or(Breach::Ended, |_| Breach::OtherTransaction)
 }
 
 /// Rolls back the aborted transaction that the connection is in, and finds out whether it was the claim's: where that one

@@ -4,7 +4,7 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, Sqlite};
 use sqlx_core::transaction::TransactionManager;
 
-use super::super::Backend;
+use super::super::{Backend, TABLES};
 use super::Manager;
 
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
@@ -49,4 +49,20 @@ async fn apply(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
             .await?;
     }
     Ok(version)
+}
+
+pub(super) async fn missing_tables(
+    connection: &mut SqliteConnection,
+) -> sqlx::Result<Vec<&'static str>> {
+    let mut missing = Vec::new();
+    for table in TABLES {
+        let found: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE name = ?1")
+            .bind(table)
+            .fetch_one(&mut *connection)
+            .await?;
+        if found == 0 {
+            missing.push(table);
+        }
+    }
+    Ok(missing)
 }

@@ -2,7 +2,8 @@
 
 use sqlx::sqlite::SqliteConnection;
 
-use super::super::{ErasedBatch, kept};
+use super::super::ErasedBatch;
+use super::super::types::kept;
 use crate::scope::{RecordId, ScopeKey};
 
 pub(super) async fn erase_answers(

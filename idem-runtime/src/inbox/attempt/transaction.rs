@@ -32,6 +32,7 @@ pub(super) async fn take<DB: Backend>(
 ) -> Result<(Taken, Option<Tx<DB>>), InboxError> {
     faults::point("begin.before");
     let mut tx = idempotency.begin_step(operation_id, limit).await?;
+    let limit = limit + tx.waited();
     let (connection, _) = tx.parts();
     let taken = timeout_at(limit, DB::take(connection, &entry)).await;
     faults::point("take.after");

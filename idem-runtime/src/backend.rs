@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use sqlx::{Connection, Database, Pool};
 use sqlx_core::transaction::TransactionManager;
 
+use crate::guard::Breach;
 use crate::scope::{RecordId, ScopeKey};
 
 mod errors;
@@ -23,20 +24,25 @@ pub(crate) mod outbox;
 mod plain;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod schema;
+mod settings;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod types;
 
-pub(crate) use errors::{Fault, asks_to_run_again, fault, is_denied, is_outage, is_stale};
+pub(crate) use errors::{
+    Fault, asks_to_run_again, fault, is_denied, is_missing, is_outage, is_stale,
+};
 pub(crate) use inbox::InboxStore;
 pub(crate) use operations::OperationStore;
 use operations::{Fence, Written};
 pub(crate) use outbox::OutboxStore;
+pub(crate) use schema::{TABLES, schema};
+pub use settings::{Isolation, RoundTrips};
 use types::fingerprint;
-pub(crate) use types::millis;
 pub(crate) use types::{
     Answer, Claim, Claimed, Completed, Content, EndFailure, ErasedBatch, Record, Standing, State,
-    Stored, TransactionState,
+    Stored, TransactionState, millis,
 };
 
 /// A database that holds keys, effects and answers: `sqlx::Postgres`, `sqlx::Sqlite` or
@@ -239,6 +245,10 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         claim: Option<&Claim<'_>>,
     ) -> impl Future<Output = sqlx::Result<TransactionState>> + Send;
 
+    /// How the handler ended the transaction, where a look at its state found out.
+    #[doc(hidden)]
+    fn breach(session: &Self::Session) -> Option<Breach>;
+
     /// Commits.
     #[doc(hidden)]
     fn commit(
@@ -344,6 +354,16 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         connection: &mut Self::Connection,
     ) -> impl Future<Output = sqlx::Result<Option<i64>>> + Send;
 
+    /// Whether a migration does nothing where it was applied already.
+    #[doc(hidden)]
+    const REPEATS_MIGRATIONS: bool = false;
+
+    /// Those of [`TABLES`] that are not there. One that the user may not see counts as there, where the engine tells.
+    #[doc(hidden)]
+    fn missing_tables(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<Vec<&'static str>>> + Send;
+
     /// Erases the stored answers of expired keys that keep a tombstone. Returns how many.
     #[doc(hidden)]
     fn erase_answers(
@@ -377,69 +397,4 @@ mod sealed {
     impl Sealed for sqlx::Postgres {}
     #[cfg(feature = "sqlite")]
     impl Sealed for sqlx::Sqlite {}
-}
-
-/// The isolation level of the handler's transaction. SQLite has one, serializable, whatever is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isolation {
-    /// Each statement sees what was committed before it.
-    ReadCommitted,
-    /// Each statement sees what was committed before the first one.
-    RepeatableRead,
-    /// As if transactions ran one after the other.
-    Serializable,
-}
-
-/// In how many messages the framework's own statements are sent, where the engine leaves a choice
-/// (PostgreSQL).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RoundTrips {
-    /// As few as possible: the claim rides with `BEGIN`, and the stored answer with `COMMIT`. Two round trips less a
-    /// request than [`Separate`](Self::Separate), near a server as far from it.
-    ///
-    /// It needs a session's prepared statements: [`transaction_pooling`](crate::IdempotencyBuilder::transaction_pooling) switches it
-    /// off, and so does a hook of the pool that drops them. A
-    /// duplicate that another process works on, or whose key this process does not remember, shows in the
-    /// server's log as an error that says so.
-    #[default]
-    Fewest,
-    /// Each statement is a message of its own.
-    Separate,
-}
-
-#[cfg(feature = "mysql")]
-impl Isolation {
-    fn as_sql(self) -> &'static str {
-        match self {
-            Self::ReadCommitted => "READ COMMITTED",
-            Self::RepeatableRead => "REPEATABLE READ",
-            Self::Serializable => "SERIALIZABLE",
-        }
-    }
-}
-
-/// How many records of a page stay though their scope is erased.
-#[cfg(any(feature = "sqlite", feature = "mysql"))]
-fn kept<'p>(page: impl Iterator<Item = (&'p [u8], i16)>, scope: &ScopeKey) -> u64 {
-    page.filter(|(owner, state)| {
-        *owner == scope.as_str().as_bytes() && State::from_sql(*state) != State::Completed
-    })
-    .count() as u64
-}
-
-/// All of a backend's migrations as one script, for teams that run their own.
-pub(crate) fn schema<DB: Backend>() -> String {
-    let mut script = String::new();
-    for (version, migration) in (1..).zip(DB::MIGRATIONS) {
-        script.push_str(&format!(
-            "-- idem schema, version {version}\n{}\n\n",
-            migration.trim()
-        ));
-    }
-    script.push_str(&format!(
-        "INSERT INTO idem_schema (version) VALUES ({});\n",
-        DB::MIGRATIONS.len()
-    ));
-    script
 }
