@@ -179,10 +179,28 @@ pub trait ConsumerHandler<C>: Clone + Send + Sync + 'static {
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, C> ConsumerHandler<C> for F where
-    F: Fn(Registration) -> Registered<C> + Clone + Send + Sync + 'static
-{
-}
+impl<F, C> ConsumerHandler<C> for F where F: Makes<Registered<C>> + Clone + Send + Sync + 'static {}
+
+/// A function that makes this of a registration. Two implementations: where neither fits, rustc speaks of the trait that asked, and not
+/// of how many arguments a function would need to be the one.
+pub trait Makes<R> {}
+
+#[diagnostic::do_not_recommend]
+impl<F, C: Made> Makes<Registered<C>> for F where F: Fn(Registration) -> Registered<C> {}
+
+#[diagnostic::do_not_recommend]
+impl<F> Makes<Registered<Nobody>> for F where F: Fn(Nobody) -> Registered<Nobody> {}
+
+/// What the attribute makes: a consumer, or what stands for a faulty one.
+pub trait Made {}
+
+impl<C: Consumer> Made for C {}
+
+impl Made for FaultyConsumer {}
+
+/// Made by no function.
+#[derive(Debug)]
+pub enum Nobody {}
 
 /// What stands for a consumer that does not compile.
 #[derive(Debug)]
