@@ -12,11 +12,13 @@
 
 mod allowed;
 mod calls;
+mod handle;
 mod imports;
 mod macros;
 mod names;
 mod queries;
 mod repeat_safe;
+mod sealed;
 mod sql;
 mod transaction;
 mod walk;
@@ -26,7 +28,7 @@ use syn::{Block, FnArg, Pat, Type};
 
 pub(crate) use repeat_safe::repeat_safe;
 
-use crate::{errors::Errors, handler::Handler};
+use crate::{errors::Errors, handler::Handler, steps};
 
 use walk::Walk;
 
@@ -49,13 +51,13 @@ pub(crate) fn body(handler: &Handler) -> Errors {
     for handle in &handles {
         mysql |= names::mentions(&handle.ty, "MySql");
         if let Pat::Ident(name) = &*handle.pat {
-            walk.take_transaction(&name.ident);
+            walk.take_handle(&name.ident, steps::is_steps(referenced(&handle.ty)));
         }
     }
     // Where none is by reference, as it must be, one of the others may be meant.
     if !handles.is_empty() {
         for argument in others {
-            walk.take_argument(&argument.pat);
+            walk.take_argument(argument);
         }
     }
     if handler.attributes.iter().any(allowed::allows) {
@@ -78,6 +80,16 @@ fn is_handle(ty: &Type) -> bool {
         Type::Group(inner) => is_handle(&inner.elem),
         Type::Paren(inner) => is_handle(&inner.elem),
         _ => false,
+    }
+}
+
+/// What it is a `&mut` of.
+fn referenced(ty: &Type) -> &Type {
+    match ty {
+        Type::Reference(reference) => &reference.elem,
+        Type::Group(inner) => referenced(&inner.elem),
+        Type::Paren(inner) => referenced(&inner.elem),
+        other => other,
     }
 }
 

@@ -8,7 +8,7 @@ pub use std::option::Option::Some;
 pub use axum::extract::Request;
 pub use axum::response::{IntoResponse, Response};
 
-pub use crate::bounds::{future, message, router_state};
+pub use crate::bounds::{future, message, router_state, underneath};
 pub use crate::call::{AllParts, Call, Running, Split, run};
 pub use crate::capability::{EffectFree, field, vet};
 pub use crate::inbox::consumer::{

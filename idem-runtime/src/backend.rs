@@ -51,8 +51,7 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
     /// Whether one writer at a time is all the engine allows (SQLite).
     const SINGLE_WRITER: bool;
 
-    /// What one transaction must prove of itself at its end.
-    #[doc(hidden)]
+    /// What one transaction must prove of itself at its end: the library's own, and shown since [`Tx`](crate::Tx) holds it.
     type Session: Send + Sync;
 
     /// What is found out about the server once.

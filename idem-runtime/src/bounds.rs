@@ -3,6 +3,8 @@
 //! Methods of values that only a function returns: where a bound does not hold, rustc names the method, and
 //! no path of generated code.
 
+use std::error::Error;
+
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 
@@ -39,6 +41,35 @@ pub const fn message() -> ConsumedMessage {
 impl ConsumedMessage {
     /// It can be made of a message and of this state.
     pub const fn makes<T: FromMessage<S>, S>(self) {}
+}
+
+/// The error underneath one that derives [`Disposition`](crate::Disposition).
+#[derive(Debug)]
+pub struct Underneath;
+
+/// Starts the check of a field that holds one.
+#[must_use]
+pub const fn underneath() -> Underneath {
+    Underneath
+}
+
+/// An error with a chain. A trait of ours, for a message of ours.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no error, and so has no chain that could be asked",
+    label = "must implement `std::error::Error`",
+    note = "the chain says whether the database wants the handler to run again: keep the error itself in the field, such as `sqlx::Error`",
+    note = "where there is none, say what the variant leaves of its key: `validation`, `rejection` or `transient`"
+)]
+pub trait Chained: Error {}
+
+#[diagnostic::do_not_recommend]
+impl<E: Error> Chained for E {}
+
+impl Underneath {
+    /// It is an error.
+    pub const fn is<'e, E: Chained + 'static>(self, error: &'e E) -> &'e (dyn Error + 'static) {
+        error
+    }
 }
 
 /// Starts the check of a handler's future.

@@ -37,6 +37,7 @@
 //!   such fields in `Json<T>` and its kin, a pool, a trait object and what holds one do not compile; a file,
 //!   a channel, or a pool inside a `Mutex` does, unless `T` derives `EffectFree`, which checks each field. The
 //!   guard finds each connection of a guarded pool, however it was reached; a file or a socket it does not find.
+//!   Clippy, with the repository's `clippy.toml`, finds most of what the handler itself does with those.
 //! * A connection in place of the transaction's: `mem::swap` through `tx`, with one that the handler opened
 //!   by itself. What was written through it is durable, but the request is answered 500, and its key is
 //!   kept as *unknown*, so that it does not run again. One that is put back in time is not found, unless it
@@ -90,11 +91,11 @@ pub use refused::{AtomicHandler, MayActThrough, MayChange, MaySearch, MayWriteTh
 /// Implementing it by hand is a promise that nobody checks.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known to be free of effects outside the transaction",
-    label = "an idempotent handler can't hold this",
+    label = "a handler can't hold this",
     note = "the handler may run again after a rollback, which undoes only what was written through its `tx`",
-    note = "if `{Self}` is data or an extractor of yours, add `#[derive(EffectFree)]` to it: that checks its fields",
-    note = "if it is the application's state, take the part that the handler needs: `State<Part>`, where `Part: FromRef<AppState>`",
-    note = "if it is a client of another service, seal it in the state as `External<{Self}>`; write what is to be sent to a table, through `tx`, and send it after the commit",
+    note = "if `{Self}` is the application's state, take the part that the handler needs: `State<Part>`, where `Part: FromRef<AppState>`",
+    note = "if it is data or an extractor of yours, add `#[derive(EffectFree)]` to it: that checks its fields",
+    note = "if it is a client of another service, seal it in the state as `External<{Self}>`: `steps.external(..)` opens it, in a handler with `Steps`; what can wait for the commit is sent by `tx.outbox()`",
     note = "if you know it to be harmless, say why: `#[effect_free(trust = \"..\")]` on a field of yours, or `AssertEffectFree<{Self}>`"
 )]
 pub trait EffectFree {}

@@ -13,8 +13,11 @@ fn target_directory() -> PathBuf {
     directory.to_owned()
 }
 
+/// A file of the fixture, and a line of it.
+type Place = (String, u64);
+
 /// The lines of the fixture that clippy refuses, each with what it says.
-fn refused(repository: &Path, fixture: &Path) -> Vec<(u64, String)> {
+fn refused(repository: &Path, fixture: &Path) -> Vec<(Place, String)> {
     // No network: the versions are the workspace's.
     std::fs::copy(repository.join("Cargo.lock"), fixture.join("Cargo.lock"))
         .expect("the fixture's directory is writable");
@@ -41,8 +44,10 @@ fn refused(repository: &Path, fixture: &Path) -> Vec<(u64, String)> {
                 message["rendered"]
             );
             let rendered = message["rendered"].as_str().unwrap_or_default();
-            let line = &message["spans"][0]["line_start"];
-            (line.as_u64().expect("a line"), rendered.to_owned())
+            let span = &message["spans"][0];
+            let file = span["file_name"].as_str().expect("a file").to_owned();
+            let line = span["line_start"].as_u64().expect("a line");
+            ((file, line), rendered.to_owned())
         })
         .collect();
     assert!(
@@ -53,25 +58,41 @@ fn refused(repository: &Path, fixture: &Path) -> Vec<(u64, String)> {
     found
 }
 
+/// The lines that are marked.
+fn marked(fixture: &Path) -> BTreeSet<Place> {
+    ["src/lib.rs", "src/held.rs"]
+        .iter()
+        .flat_map(|file| {
+            let source = std::fs::read_to_string(fixture.join(file)).expect("the fixture is there");
+            let marked = |line: &str| line.ends_with("// REFUSED");
+            let lines: Vec<_> = (1..)
+                .zip(source.lines())
+                .filter(|(_, line)| marked(line))
+                .map(|(number, _)| ((*file).to_owned(), number))
+                .collect();
+            lines
+        })
+        .collect()
+}
+
 #[test]
 fn clippy_refuses_in_handlers_what_only_resolved_names_show() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let repository = tests.parent().expect("the workspace's directory");
     let fixture = tests.join("clippy");
-    let source = std::fs::read_to_string(fixture.join("src/lib.rs")).expect("the fixture is there");
-    let expected: BTreeSet<u64> = (1..)
-        .zip(source.lines())
-        .filter(|(_, line)| line.ends_with("// REFUSED"))
-        .map(|(number, _)| number)
-        .collect();
+    let expected = marked(&fixture);
     let found = refused(repository, &fixture);
-    let lines: BTreeSet<u64> = found.iter().map(|(line, _)| *line).collect();
+    let places: BTreeSet<Place> = found.iter().map(|(place, _)| place.clone()).collect();
     let messages: Vec<_> = found.iter().map(|(_, message)| message.as_str()).collect();
-    assert_eq!(lines, expected, "{}", messages.join("\n"));
-    for (line, message) in &found {
+    assert_eq!(places, expected, "{}", messages.join("\n"));
+    for ((file, line), message) in &found {
         assert!(
             message.contains("transaction") || message.contains("rollback"),
-            "line {line} gives the reason: {message}"
+            "{file}:{line} gives the reason: {message}"
+        );
+        assert!(
+            message.contains("`tx"),
+            "{file}:{line} says what to write instead: {message}"
         );
     }
 }

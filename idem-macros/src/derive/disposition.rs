@@ -112,7 +112,9 @@ impl Arm<'_> {
             Word::Transparent => quote_spanned!(place=> #runtime::Disposition::cause(field)),
             // a boxed `dyn Error` is no error itself
             _ if is_pointer(ty) => quote_spanned!(place=> ::core::option::Option::Some(&**field)),
-            _ => quote_spanned!(place=> ::core::option::Option::Some(field)),
+            _ => {
+                quote_spanned!(place=> ::core::option::Option::Some(#runtime::underneath().is(field)))
+            }
         };
         quote!(#path { #member: field, .. } => #cause,)
     }

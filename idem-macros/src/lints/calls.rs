@@ -2,6 +2,8 @@
 
 use syn::{Expr, ExprMethodCall, Lit, Token, punctuated::Punctuated};
 
+use super::handle::Handle;
+
 /// What a known call does beside the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
@@ -20,28 +22,33 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// What is wrong with it, and what to write instead. `tx` is what the handler calls its transaction.
-    pub(super) fn message(self, tx: &str) -> String {
+    /// What is wrong with it, and what to write instead.
+    pub(super) fn message(self, handle: &Handle) -> String {
+        let (outbox, call) = (handle.after_commit(), handle.call());
         match self {
-            Call::Spawn | Call::Spawner => {
-                "a spawned task outlives the transaction: its effects are not undone by a rollback; do the work \
-                 here, or if it has no effect, write `#[allow(clippy::disallowed_methods, reason = \"..\")]` on the \
-                 statement"
-                    .to_owned()
-            }
+            Call::Spawn | Call::Spawner => format!(
+                "a spawned task outlives the transaction: its effects are not undone by a rollback; do the work here, send \
+                 what follows the commit by {outbox}, call another service by {call}; if it has no effect, write \
+                 `#[allow(clippy::disallowed_methods, reason = \"..\")]` on the statement"
+            ),
             Call::Connect => {
-                format!("opens a connection outside the transaction; use `{tx}`")
+                let transaction = handle.transaction();
+                format!("opens a connection outside the transaction; use {transaction}")
             }
             Call::Service => format!(
-                "talks to another service, and no rollback takes that back; write through `{tx}` what is to be sent, \
-                 and send it after the commit"
+                "talks to another service, and no rollback takes that back; send what can wait for the commit by {outbox}, \
+                 and make a call whose result the answer needs by {call}"
             ),
-            Call::Disk => format!(
-                "writes to the disk, and no rollback takes that back; write it through `{tx}`, or before the handler runs"
-            ),
+            Call::Disk => {
+                let transaction = handle.transaction();
+                format!(
+                    "writes to the disk, and no rollback takes that back; write it through {transaction}, or before the \
+                     handler runs"
+                )
+            }
             Call::Program => format!(
-                "runs another program, and no rollback takes back what that does; write through `{tx}` what is to be \
-                 done, and do it after the commit"
+                "runs another program, and no rollback takes back what that does; have it run after the commit, by a \
+                 message of {outbox}"
             ),
         }
     }

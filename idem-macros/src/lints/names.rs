@@ -23,6 +23,8 @@ pub(super) enum Origin {
     Spawner,
     /// Options by which a file is opened.
     FileOptions,
+    /// A client that only an external step opens.
+    Sealed,
     /// Anything.
     Unknown,
 }
@@ -52,6 +54,11 @@ impl Names {
         for name in bound(pattern) {
             self.insert(&name, Origin::Outside);
         }
+    }
+
+    /// An argument that is an `External`.
+    pub(super) fn take_sealed(&mut self, name: &Ident) {
+        self.insert(name, Origin::Sealed);
     }
 
     pub(super) fn enter(&mut self) {
@@ -89,6 +96,13 @@ impl Names {
         words(tokens)
             .iter()
             .any(|word| matches!(self.get(word), Some(Origin::Transaction | Origin::Unknown)))
+    }
+
+    /// Whether the tokens name the transaction, for all that is known.
+    pub(super) fn names_transaction(&self, tokens: &impl ToTokens) -> bool {
+        words(tokens)
+            .iter()
+            .any(|word| self.get(word) == Some(Origin::Transaction))
     }
 
     fn insert(&mut self, name: &Ident, origin: Origin) {

@@ -1,18 +1,21 @@
 //! One walk over a body. Closures and async blocks are part of it; functions and other items in it are not.
 
+mod origins;
+
 use quote::ToTokens;
 use syn::{
-    Block, Expr, ExprCall, ExprMethodCall, Ident, LitStr, Pat,
+    Block, Expr, ExprCall, ExprMethodCall, Ident, LitStr, Pat, PatType,
     visit::{self, Visit},
 };
 
 use super::{
     allowed,
     calls::{self, Call},
+    handle::Handle,
     imports::{self, Imports},
     macros,
-    names::{self, Names, Origin},
-    queries, sql,
+    names::{Names, Origin},
+    queries, sealed, sql,
 };
 use crate::errors::Errors;
 
@@ -37,8 +40,8 @@ pub(super) struct Walk<'b> {
     block: &'b Block,
     names: Names,
     imports: Vec<Imports>,
-    /// What the handler calls its transaction.
-    tx: String,
+    /// What is written through at this place.
+    handle: Handle,
     /// How many of the statements around are allowed to leave the transaction.
     allowed: usize,
     found: Found,
@@ -50,19 +53,27 @@ impl<'b> Walk<'b> {
             block,
             names: Names::new(),
             imports: Vec::new(),
-            tx: "tx".to_owned(),
+            handle: Handle::Transaction("tx".to_owned()),
             allowed: 0,
             found: Found::default(),
         }
     }
 
-    pub(super) fn take_transaction(&mut self, name: &Ident) {
-        self.tx = name.to_string();
+    pub(super) fn take_handle(&mut self, name: &Ident, steps: bool) {
+        let handle = if steps {
+            Handle::Steps
+        } else {
+            Handle::Transaction
+        };
+        self.handle = handle(name.to_string());
         self.names.take_transaction(name, self.block);
     }
 
-    pub(super) fn take_argument(&mut self, pattern: &Pat) {
-        self.names.take_argument(pattern);
+    pub(super) fn take_argument(&mut self, argument: &PatType) {
+        self.names.take_argument(&argument.pat);
+        if let Some(name) = sealed::name(argument) {
+            self.names.take_sealed(name);
+        }
     }
 
     /// Allows the whole body to leave the transaction.
@@ -89,83 +100,6 @@ impl<'b> Walk<'b> {
         }
     }
 
-    /// Where a value comes from.
-    fn origin(&self, expression: &Expr) -> Origin {
-        match expression {
-            Expr::Lit(_) => Origin::Outside,
-            Expr::Paren(inner) => self.origin(&inner.expr),
-            Expr::Group(inner) => self.origin(&inner.expr),
-            Expr::Reference(inner) => self.origin(&inner.expr),
-            Expr::Unary(inner) => self.origin(&inner.expr),
-            Expr::Path(path) => self.origin_of_path(path),
-            Expr::Field(inner) => only_outside(self.origin(&inner.base)),
-            Expr::Index(inner) => only_outside(self.origin(&inner.expr)),
-            Expr::Await(inner) => only_outside(self.origin(&inner.base)),
-            Expr::Try(inner) => match self.origin(&inner.expr) {
-                Origin::Spawner => Origin::Spawner,
-                origin => only_outside(origin),
-            },
-            Expr::Cast(inner) => only_outside(self.origin(&inner.expr)),
-            Expr::MethodCall(call) => self.origin_of_method(call),
-            Expr::Call(call) => self.origin_of_call(call),
-            Expr::Macro(call) if queries::is_query_macro(&call.mac) => Origin::Query,
-            _ => Origin::Unknown,
-        }
-    }
-
-    fn origin_of_path(&self, path: &syn::ExprPath) -> Origin {
-        let known = path
-            .path
-            .get_ident()
-            .and_then(|name| self.names.get(&name.to_string()));
-        let is_static = || {
-            path.path
-                .segments
-                .last()
-                .is_some_and(|name| names::is_static(&name.ident.to_string()))
-        };
-        match known {
-            Some(origin) => origin,
-            None if is_static() => Origin::Outside,
-            None => Origin::Unknown,
-        }
-    }
-
-    fn origin_of_method(&self, call: &ExprMethodCall) -> Origin {
-        match self.origin(&call.receiver) {
-            Origin::Query if queries::runs(&call.method) => Origin::Unknown,
-            Origin::Query => Origin::Query,
-            origin @ (Origin::Spawner | Origin::FileOptions) => origin,
-            Origin::Transaction if call.method == "as_mut" || call.method == "deref_mut" => {
-                Origin::Transaction
-            }
-            Origin::Outside if !self.names.reaches_transaction(&call.args) => Origin::Outside,
-            _ => Origin::Unknown,
-        }
-    }
-
-    fn origin_of_call(&self, call: &ExprCall) -> Origin {
-        let Some(path) = self.path(&call.func) else {
-            return Origin::Unknown;
-        };
-        if queries::is_query(&path, call) {
-            return Origin::Query;
-        }
-        if calls::call(&path, &call.args) == Some(Call::Spawner) {
-            return Origin::Spawner;
-        }
-        if calls::begins_file_options(&path) {
-            return Origin::FileOptions;
-        }
-        // A local closure may have captured the transaction.
-        let is_local = path.len() == 1 && self.names.get(&path[0]).is_some();
-        if is_local || self.names.reaches_transaction(&call.args) {
-            Origin::Unknown
-        } else {
-            Origin::Outside
-        }
-    }
-
     /// A query that is run on something else than the transaction.
     fn check_run(&mut self, call: &ExprMethodCall) {
         let Some(argument) = call.args.first() else {
@@ -173,7 +107,8 @@ impl<'b> Walk<'b> {
         };
         let runner = self.origin(&call.receiver);
         if runner == Origin::Query && self.origin(argument) == Origin::Outside {
-            let message = format!("runs outside the transaction; pass `&mut *{}`", self.tx);
+            let runner = self.handle.runner();
+            let message = format!("runs outside the transaction; pass {runner}");
             self.report(argument, message);
         }
         // `query` alone may be anybody's function, but not when what it makes is run on the transaction.
@@ -190,13 +125,39 @@ impl<'b> Walk<'b> {
         let is_query = self.origin(argument) == Origin::Query
             || is_pool(&call.receiver) && text.as_ref().is_some_and(is_sql);
         if runner == Origin::Outside && is_query {
-            let message = format!("runs outside the transaction; use `{}`", self.tx);
+            let message = format!(
+                "runs outside the transaction; use {}",
+                self.handle.transaction()
+            );
             self.report(&call.receiver, message);
         }
         if let Some(literal) = text.filter(is_sql) {
             let sure = runner == Origin::Transaction;
             self.found.sql.push(Sql { literal, sure });
         }
+    }
+
+    /// A method that is the client's, and not one of `External` itself or of a trait of the user's that is given the steps.
+    fn check_sealed(&mut self, call: &ExprMethodCall) {
+        if sealed::is_own_method(&call.method) || self.names.names_transaction(&call.args) {
+            return;
+        }
+        let client = match &*call.receiver {
+            Expr::Path(path) => path.to_token_stream().to_string(),
+            _ => "client".to_owned(),
+        };
+        self.report(&call.method, self.handle.sealed(&client));
+    }
+
+    /// The closure of a savepoint or of an atomic step: it has a transaction of its own.
+    fn bind_part(&mut self, part: &syn::ExprClosure) {
+        let name = match part.inputs.first() {
+            Some(Pat::Ident(name)) => name.ident.to_string(),
+            _ => "tx".to_owned(),
+        };
+        let around = std::mem::replace(&mut self.handle, Handle::Transaction(name));
+        self.bind_closure(part, Origin::Transaction);
+        self.handle = around;
     }
 
     fn bind_closure(&mut self, closure: &syn::ExprClosure, origin: Origin) {
@@ -220,14 +181,6 @@ const BEGINS: [&str; 5] = [
 
 /// Methods of the handle that give their closure a transaction.
 const TRANSACTIONS: [&str; 2] = ["savepoint", "atomic"];
-
-/// What a part of a value is, or what it gives.
-fn only_outside(origin: Origin) -> Origin {
-    match origin {
-        Origin::Outside => Origin::Outside,
-        _ => Origin::Unknown,
-    }
-}
 
 /// Whether the place is called a pool, or the database.
 fn is_pool(place: &Expr) -> bool {
@@ -338,10 +291,10 @@ impl<'ast> Visit<'ast> for Walk<'_> {
             }
             match calls::call(&path, &call.args) {
                 None | Some(Call::Spawner) => {}
-                Some(Call::Spawn) => self.report(&call.func, Call::Spawn.message(&self.tx)),
+                Some(Call::Spawn) => self.report(&call.func, Call::Spawn.message(&self.handle)),
                 // It may be some other function of the name.
                 Some(_) if self.names.reaches_transaction(&call.args) && path.len() < 3 => {}
-                Some(known) => self.report(&call.func, known.message(&self.tx)),
+                Some(known) => self.report(&call.func, known.message(&self.handle)),
             }
         }
         visit::visit_expr_call(self, call);
@@ -353,18 +306,18 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         if queries::runs(&call.method) {
             self.check_run(call);
         } else if receiver == Origin::Spawner && method.starts_with("spawn") {
-            self.report(&call.method, Call::Spawn.message(&self.tx));
+            self.report(&call.method, Call::Spawn.message(&self.handle));
         } else if receiver == Origin::FileOptions && calls::opens_for_writing(call) {
-            self.report(&call.method, Call::Disk.message(&self.tx));
+            self.report(&call.method, Call::Disk.message(&self.handle));
         } else if receiver == Origin::Outside
             && BEGINS.contains(&method.as_str())
             && is_pool(&call.receiver)
         {
-            let message = format!(
-                "goes outside the transaction; use `{tx}`, and `{tx}.savepoint(..)` for a part of it",
-                tx = self.tx
-            );
+            let (transaction, part) = (self.handle.transaction(), self.handle.part());
+            let message = format!("goes outside the transaction; use {transaction}{part}");
             self.report(&call.method, message);
+        } else if receiver == Origin::Sealed {
+            self.check_sealed(call);
         }
         self.visit_expr(&call.receiver);
         for argument in &call.args {
@@ -373,7 +326,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
                     if receiver == Origin::Transaction
                         && TRANSACTIONS.contains(&method.as_str()) =>
                 {
-                    self.bind_closure(part, Origin::Transaction);
+                    self.bind_part(part);
                 }
                 argument => self.visit_expr(argument),
             }

@@ -132,8 +132,14 @@ fn each_variant_says_what_it_leaves() {
         "Self::Database { .. } => ::idem_runtime::__private::ErrorKind::Transient,",
         "::idem_runtime::__private::Disposition::disposition(field)",
         "Self::Declined { .. } => ::core::option::Option::None,",
-        "Self::Busy { 1: field, .. } => ::core::option::Option::Some(field),",
-        "Self::Database { 0: field, .. } => ::core::option::Option::Some(field),",
+        "Self::Busy { 1: field, .. } => {
+                ::core::option::Option::Some(
+                    ::idem_runtime::__private::underneath().is(field),
+                )",
+        "Self::Database { 0: field, .. } => {
+                ::core::option::Option::Some(
+                    ::idem_runtime::__private::underneath().is(field),
+                )",
         "Self::Other { 0: field, .. } => ::core::option::Option::Some(&**field),",
         "::idem_runtime::__private::Disposition::cause(field)",
     ] {

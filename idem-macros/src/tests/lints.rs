@@ -1,5 +1,6 @@
 //! What is refused in a body, and above all what is not.
 
+mod handles;
 mod outside;
 mod repeats;
 mod statements;
@@ -17,7 +18,11 @@ fn faults_in(attributes: &str, database: &str, body: &str) -> Vec<String> {
         "{attributes} async fn create(tx: &mut Tx<{database}>, account: Account, State(pool): State<Pool>, state: App, \
          Json(new): Json<New>) -> Result<(), ApiError> {{ {body} }}"
     );
-    let handler: Handler = syn::parse2(tokens(&function)).expect("a handler");
+    faults_of(&function)
+}
+
+fn faults_of(function: &str) -> Vec<String> {
+    let handler: Handler = syn::parse2(tokens(function)).expect("a handler");
     lints::body(&handler).messages()
 }
 

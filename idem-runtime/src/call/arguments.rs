@@ -46,8 +46,8 @@ pub enum ByBody {}
 #[diagnostic::on_unimplemented(
     message = "a handler can't take `{Self}` from a request",
     label = "takes a `{Self}` before its last argument",
-    note = "what the router's state holds is taken as `State<{Self}>`",
-    note = "every argument but the last must implement `FromRequestParts`"
+    note = "every argument but the last must implement `FromRequestParts`",
+    note = "what the router's state holds is taken as `State<Part>`, where `Part: FromRef<{S}>`: a field of the state, which derives `FromRef`"
 )]
 pub trait PartArgument<S>: FromRequestParts<S> {}
 
@@ -58,8 +58,8 @@ impl<S, T: FromRequestParts<S>> PartArgument<S> for T {}
 #[diagnostic::on_unimplemented(
     message = "a handler can't take `{Self}` from a request",
     label = "takes a `{Self}` as its last argument",
-    note = "what the router's state holds is taken as `State<{Self}>`, and a body as `Json<{Self}>`",
-    note = "the last argument must implement `FromRequest` or `FromRequestParts`"
+    note = "the last argument must implement `FromRequest` or `FromRequestParts`: a body is taken as `Json<Body>`",
+    note = "what the router's state holds is taken as `State<Part>`, where `Part: FromRef<{S}>`: a field of the state, which derives `FromRef`"
 )]
 pub trait LastArgument<S, M>: Sized {
     /// Reads it before the body, if it does not want that.

@@ -8,10 +8,9 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use axum::extract::{FromRequest, FromRequestParts};
-
 use super::EffectFree;
 use super::request::RequestData;
+use crate::call::{LastArgument, PartArgument};
 
 /// First tier: declared free of effects.
 #[derive(Debug)]
@@ -36,10 +35,10 @@ impl<T: EffectFree> Argument<T> {
     pub const fn takes<U>(&self) {}
 
     /// Accepted, if the router's state `S` has what it is read from.
-    pub const fn takes_part<U: FromRequestParts<S>, S>(&self) {}
+    pub const fn takes_part<U: PartArgument<S>, S>(&self) {}
 
     /// Accepted, if it can be read from the whole request.
-    pub const fn takes_last<U: FromRequest<S, M>, S, M>(&self) {}
+    pub const fn takes_last<U: LastArgument<S, M>, S, M>(&self) {}
 }
 
 impl<T: RequestData> ReadFromRequest<T> {
@@ -51,14 +50,14 @@ impl<T: RequestData> ReadFromRequest<T> {
     }
 
     /// Accepted, with both conditions.
-    pub const fn takes_part<U: FromRequestParts<S>, S>(&self)
+    pub const fn takes_part<U: PartArgument<S>, S>(&self)
     where
         T::Rejection: EffectFree,
     {
     }
 
     /// Accepted, with both conditions.
-    pub const fn takes_last<U: FromRequest<S, M>, S, M>(&self)
+    pub const fn takes_last<U: LastArgument<S, M>, S, M>(&self)
     where
         T::Rejection: EffectFree,
     {
@@ -71,10 +70,10 @@ impl<T> Handler<T> {
     pub const fn takes<U: EffectFree>(&self) {}
 
     /// Refused, and it may not be read at all.
-    pub const fn takes_part<U: EffectFree + FromRequestParts<S>, S>(&self) {}
+    pub const fn takes_part<U: EffectFree + PartArgument<S>, S>(&self) {}
 
     /// Refused, and it may not be read at all.
-    pub const fn takes_last<U: EffectFree + FromRequest<S, M>, S, M>(&self) {}
+    pub const fn takes_last<U: EffectFree + LastArgument<S, M>, S, M>(&self) {}
 }
 
 impl<T> Deref for Argument<T> {

@@ -31,7 +31,7 @@ pub trait MayWriteThrough<Handle: ?Sized> {}
     message = "what is done through `{Handle}` is not undone with the handler's transaction",
     label = "leaves an effect outside the transaction",
     note = "the handler may run again after a rollback, and would do it again",
-    note = "write what is to be sent or done to a table, through `tx`, and do it after the commit",
+    note = "what is to be sent or done after the commit is a message of `tx.outbox()`; a call whose result the answer needs is a step of a handler with `Steps`",
     note = "if it is harmless, say why: `#[effect_free(trust = \"..\")]` on a field of yours, or `AssertEffectFree<{Handle}>`"
 )]
 pub trait MayActThrough<Handle: ?Sized> {}

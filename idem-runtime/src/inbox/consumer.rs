@@ -179,10 +179,28 @@ pub trait ConsumerHandler<C>: Clone + Send + Sync + 'static {
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, C> ConsumerHandler<C> for F where
-    F: Fn(Registration) -> Registered<C> + Clone + Send + Sync + 'static
-{
-}
+impl<F, C> ConsumerHandler<C> for F where F: Makes<Registered<C>> + Clone + Send + Sync + 'static {}
+
+/// A function that makes this of a registration. Two implementations: where neither fits, rustc speaks of the trait that asked, and not
+/// of how many arguments a function would need to be the one.
+pub trait Makes<R> {}
+
+#[diagnostic::do_not_recommend]
+impl<F, C: Made> Makes<Registered<C>> for F where F: Fn(Registration) -> Registered<C> {}
+
+#[diagnostic::do_not_recommend]
+impl<F> Makes<Registered<Nobody>> for F where F: Fn(Nobody) -> Registered<Nobody> {}
+
+/// What the attribute makes: a consumer, or what stands for a faulty one.
+pub trait Made {}
+
+impl<C: Consumer> Made for C {}
+
+impl Made for FaultyConsumer {}
+
+/// Made by no function.
+#[derive(Debug)]
+pub enum Nobody {}
 
 /// What stands for a consumer that does not compile.
 #[derive(Debug)]
@@ -190,6 +208,24 @@ pub enum FaultyConsumer {}
 
 /// Runs a consumer for one message.
 pub(crate) type Run<DB, S> = fn(Idempotency<DB>, S, Incoming) -> BoxFuture<'static, Outcome>;
+
+/// A consumer's transaction that is one of this database.
+#[diagnostic::on_unimplemented(
+    message = "this consumer writes to another database than that of the inbox it is registered with",
+    label = "takes `&mut {Self}`, and not `&mut Tx<{DB}>`",
+    note = "each database has its own inbox: register the consumer with the one of `Idempotency` of its own database"
+)]
+pub trait TransactionOf<DB: Backend>: Handle {
+    /// The transaction as the consumer takes it.
+    #[doc(hidden)]
+    fn of(tx: &mut Tx<DB>) -> &mut Self;
+}
+
+impl<DB: Backend> TransactionOf<DB> for Tx<DB> {
+    fn of(tx: &mut Tx<DB>) -> &mut Self {
+        tx
+    }
+}
 
 /// A consumer whose messages are processed in this database, with arguments that this state holds.
 pub trait ConsumesWith<DB: Backend, S>: Sized + 'static {
@@ -206,7 +242,7 @@ pub trait ConsumesWith<DB: Backend, S>: Sized + 'static {
 impl<DB, S, C> ConsumesWith<DB, S> for C
 where
     DB: Backend,
-    C: Consumer<Handle = Tx<DB>, Args: MessageArguments<S> + Send>,
+    C: Consumer<Handle: TransactionOf<DB>, Args: MessageArguments<S> + Send>,
     S: Send + Sync + 'static,
 {
     const RUN: Option<(&'static ConsumerSpec, Run<DB, S>)> =
@@ -257,7 +293,7 @@ pub(crate) async fn consume<DB, S, C>(
 ) -> Outcome
 where
     DB: Backend,
-    C: Consumer<Handle = Tx<DB>, Args: MessageArguments<S> + Send>,
+    C: Consumer<Handle: TransactionOf<DB>, Args: MessageArguments<S> + Send>,
     S: Send + Sync,
 {
     match attempt::<DB, S, C>(&idempotency, &state, &message).await {
@@ -273,7 +309,7 @@ async fn attempt<DB, S, C>(
 ) -> Result<Outcome, InboxError>
 where
     DB: Backend,
-    C: Consumer<Handle = Tx<DB>, Args: MessageArguments<S> + Send>,
+    C: Consumer<Handle: TransactionOf<DB>, Args: MessageArguments<S> + Send>,
     S: Send + Sync,
 {
     let spec = &C::SPEC;
@@ -302,7 +338,7 @@ where
 async fn body<DB, S, C>(tx: &mut Tx<DB>, state: &S, message: &Incoming) -> Body<(), Outcome>
 where
     DB: Backend,
-    C: Consumer<Handle = Tx<DB>, Args: MessageArguments<S> + Send>,
+    C: Consumer<Handle: TransactionOf<DB>, Args: MessageArguments<S> + Send>,
     S: Send + Sync,
 {
     let functions = C::FUNCTIONS;
@@ -310,7 +346,7 @@ where
         Ok(arguments) => arguments,
         Err(unreadable) => return Body::Failed(Outcome::Reject(unreadable.to_string())),
     };
-    let answer = (functions.call)(tx, arguments);
+    let answer = (functions.call)(TransactionOf::of(tx), arguments);
     match (functions.verdict)(answer.await) {
         Verdict::Done => Body::Done(()),
         Verdict::Again => Body::Again,

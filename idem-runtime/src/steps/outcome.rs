@@ -7,6 +7,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+// Where a step's result is not data, rustc says so three times: what an async function asks holds for its future too, which is checked
+// again as the operand of `.await`, and as what `.await` is of. A future of ours that asks only where it is awaited is told once, with
+// rustc's advice to remove the `.await`: that is worse.
 /// What may be stored between two attempts: a step's result, an external step's input, a provider's refusal.
 #[diagnostic::on_unimplemented(
     message = "what a step keeps must be data, and `{Self}` is not",

@@ -1,5 +1,5 @@
-//! What is not refused, and should be: handles that a field holds which serde skips. `docs/what-does-not-compile.md` lists them
-//! as a hole; whoever closes it moves these to `ui/leaks`.
+//! What no type refuses, and should: handles that a field holds which serde skips. `docs/what-does-not-compile.md` lists them as a hole;
+//! whoever closes it moves these to `ui/leaks`. What a handler itself does with most of them clippy finds: `clippy/src/held.rs`.
 #![deny(warnings)]
 #![allow(dead_code)]
 
