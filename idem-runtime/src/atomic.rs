@@ -18,6 +18,7 @@ use uuid::Uuid;
 use self::claim::Begun;
 use crate::accept::{Buffered, Finished, Landed, Ticket};
 use crate::backend::{Backend, Claim, TransactionState};
+use crate::backoff::{Doubt, jitter};
 use crate::call;
 use crate::faults;
 use crate::fingerprint::Fingerprint;
@@ -82,6 +83,7 @@ pub(crate) enum Ran {
 
 /// The answers of commits that were not acknowledged, by the owner that they were stored under.
 pub(crate) type Unacknowledged = Vec<([u8; 16], CapturedResponse)>;
+
 impl<DB: Backend> Attempt<DB> {
     pub(crate) async fn run(self, mut prepare: Prepare<DB>) -> Finished {
         let options = options::encode(self.ticket.spec);
@@ -350,5 +352,3 @@ pub(crate) async fn run<DB: Backend>(
 pub(crate) fn new_owner() -> [u8; 16] {
     fastrand::u128(..).to_be_bytes()
 }
-
-pub(crate) use crate::backoff::{Doubt, jitter};

@@ -6,10 +6,9 @@ use axum::response::Response;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::accept::{Buffered, Ticket};
-use crate::atomic::{
-    CLEAN_UP, COMMIT, MAX_RUNS, POLL, Prepare, Ran, Ready, jitter, new_owner, run,
-};
+use crate::atomic::{CLEAN_UP, COMMIT, MAX_RUNS, POLL, Prepare, Ran, Ready, new_owner, run};
 use crate::backend::{self, Backend, Fault, TransactionState};
+use crate::backoff::jitter;
 use crate::guard::Watch;
 use crate::idempotency::StoreError;
 use crate::outbox::TraceContext;

@@ -18,8 +18,8 @@ use super::journal::Format;
 use super::outcome::{CallFailure, Classify, Reconciled, StepData};
 use super::stop::Interrupt;
 use super::{DownstreamKey, RunsAgain, Steps};
-use crate::atomic::jitter;
 use crate::backend::Backend;
+use crate::backoff::jitter;
 use crate::capability::External;
 use crate::faults;
 

@@ -19,9 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Steps;
 use super::inputs::Arguments;
-use crate::atomic::{jitter, new_owner};
+use crate::atomic::new_owner;
 use crate::backend::Backend;
 use crate::backend::operations::OperationRow;
+use crate::backoff::jitter;
 use crate::call::IdempotentHandler;
 use crate::faults;
 use crate::idempotency::{Idempotency, StoreError};
