@@ -17,6 +17,8 @@ pub(crate) struct Alone<DB: Backend> {
     running: bool,
     /// The writer's turn, where the engine has one writer.
     turn: Option<Turn>,
+    /// By how much the limit that it was asked for with is put off.
+    waited: Duration,
 }
 
 impl<DB: Backend> Idempotency<DB> {
@@ -33,12 +35,14 @@ impl<DB: Backend> Idempotency<DB> {
         patience: Duration,
     ) -> Result<Alone<DB>, StoreError> {
         let turn = self.turn(limit, patience).await?;
-        let limit = limit + waited(turn.as_ref());
+        let waited = waited(turn.as_ref());
+        let limit = limit + waited;
         Ok(Alone {
             idempotency: self.clone(),
             connection: self.connection(limit).await?,
             running: false,
             turn,
+            waited,
         })
     }
 }
@@ -56,6 +60,7 @@ impl<DB: Backend> Idempotency<DB> {
             connection,
             running: false,
             turn: None,
+            waited: Duration::ZERO,
         }
     }
 
@@ -78,14 +83,14 @@ impl<DB: Backend> Idempotency<DB> {
 }
 
 impl<DB: Backend> Alone<DB> {
-    /// Runs a part, up to a limit, which the wait for the turn has put off.
+    /// Runs a part, up to a limit, which the wait for the turn has put off for the first one.
     pub(crate) async fn run<T>(
         &mut self,
         limit: Instant,
         part: impl AsyncFnOnce(&mut DB::Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         self.running = true;
-        let limit = limit + waited(self.turn.as_ref());
+        let limit = limit + std::mem::take(&mut self.waited);
         let apart = self.idempotency.apart(&mut self.connection, part);
         let done = timeout_at(limit, apart).await;
         let done = done.map_err(|_| StoreError::TimedOut("a statement of an operation"))?;

@@ -157,6 +157,8 @@ impl<DB: Backend> Attempt<DB> {
                 }
                 Ok(Step::Again) => tokio::time::sleep(jitter(POLL.0 * (runs + 1))).await,
                 Ok(Step::Unacknowledged(response)) => unacknowledged.push((owner, response)),
+                // Taken: the handler ran.
+                Err(error) if ready.is_none() => return self.late_failure(&error),
                 Err(error) => return self.store_failure(&error),
             }
             owner = new_owner();
@@ -175,7 +177,7 @@ impl<DB: Backend> Attempt<DB> {
         match self.look(limit, unacknowledged, true).await {
             Ok(Some(finished)) => finished,
             Ok(None) => self.refused(Code::StoreUnavailable, Signal::StoreFailure),
-            Err(error) => self.store_failure(&error),
+            Err(error) => self.late_failure(&error),
         }
     }
 
@@ -295,6 +297,12 @@ impl<DB: Backend> Attempt<DB> {
     pub(crate) fn store_failure(&self, error: &StoreError) -> Finished {
         error.log(self.ticket.spec.name, "the idempotency store failed");
         self.refused(error.code(), Signal::StoreFailure)
+    }
+
+    /// The same, once the operation had begun: whatever is missing then, nobody may say that nothing was done.
+    pub(crate) fn late_failure(&self, error: &StoreError) -> Finished {
+        error.log(self.ticket.spec.name, "the idempotency store failed");
+        self.refused(Code::StoreUnavailable, Signal::StoreFailure)
     }
 
     pub(crate) fn limit(&self) -> Instant {

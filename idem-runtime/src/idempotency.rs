@@ -205,7 +205,8 @@ impl<DB: Backend> Idempotency<DB> {
         let Some(turns) = &self.shared.turns else {
             return Ok(None);
         };
-        match turns.next(limit, patience).await {
+        let allowed = self.shared.settings.store_timeout;
+        match turns.next(limit, patience, allowed).await {
             Some(turn) => Ok(Some(turn)),
             None => Err(StoreError::TimedOut("the writer's turn")),
         }

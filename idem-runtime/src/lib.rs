@@ -118,7 +118,7 @@
 //! |---|---|
 //! | `sqlite` (default) | SQLite, through sqlx's driver |
 //! | `postgres` | PostgreSQL 15 and later |
-//! | `mysql` | MariaDB 10.11 and later; MySQL 8 has statements of its own, which are untested |
+//! | `mysql` | MariaDB 10.11 and later; MySQL, which has some statements of its own (run on 9.7) |
 //! | `metrics` | the [signals](telemetry) as metrics too, through the `metrics` facade |
 //! | `axum-extra` | its extractors as a handler's arguments: cookies, typed headers, `Query`, `Form`, `Cached`, `WithRejection` |
 //! | `chrono`, `time`, `rust_decimal` | dates and decimals in the state of a handler; in a request they need no feature |

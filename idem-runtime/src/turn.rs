@@ -47,11 +47,16 @@ impl Turns {
         Some(self.taken(permit, Duration::ZERO))
     }
 
-    /// Waits for a turn, at most until `patience` is over. Whoever waits while others write is not waiting for the database: the
-    /// `limit` of the store counts from when it was last seen to work. `None`: the turn did not come.
-    pub(crate) async fn next(&self, limit: Instant, patience: Duration) -> Option<Turn> {
+    /// Waits for a turn, at most until `patience` is over. Whoever waits while others write is not waiting for the database: it is
+    /// given up at the `limit` of the store, or when the database has not been seen to work for as long as is `allowed`. `None`: the
+    /// turn did not come.
+    pub(crate) async fn next(
+        &self,
+        limit: Instant,
+        patience: Duration,
+        allowed: Duration,
+    ) -> Option<Turn> {
         let came = Instant::now();
-        let allowed = limit.saturating_duration_since(came);
         let last = limit.max(came + patience);
         let mut taking = std::pin::pin!(self.turn.clone().acquire_owned());
         let mut until = limit;
@@ -131,7 +136,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     async fn next(turns: &Turns, patience: Duration) -> Option<Turn> {
-        turns.next(Instant::now() + LIMIT, patience).await
+        turns.next(Instant::now() + LIMIT, patience, LIMIT).await
     }
 
     #[tokio::test]
@@ -147,6 +152,26 @@ mod tests {
         let (second, ()) = tokio::join!(next(&turns, LONG), work);
         let waited = second.expect("it came").waited();
         assert!(waited >= LIMIT * 4, "{waited:?}");
+    }
+
+    /// However little of its own limit is left, others may take a moment between two turns.
+    #[tokio::test]
+    async fn who_comes_late_waits_for_its_turn_as_well() {
+        let turns = Turns::new();
+        let mut first = turns.any().await.expect("it is free");
+        first.begun();
+        let ends = async {
+            tokio::time::sleep(LIMIT).await;
+            drop(first);
+        };
+        let takes_a_moment = async {
+            let mut second = turns.any().await.expect("it comes");
+            tokio::time::sleep(LIMIT / 2).await;
+            second.begun();
+        };
+        let late = turns.next(Instant::now() + LIMIT / 30, LONG, LIMIT * 10);
+        let ((), (), third) = tokio::join!(ends, takes_a_moment, late);
+        assert!(third.is_some());
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 use syn::{
     Expr, Macro, Pat, Token,
     parse::{ParseStream, Parser},
+    parse_quote,
     punctuated::Punctuated,
 };
 
@@ -72,7 +73,7 @@ fn list(input: ParseStream<'_>) -> syn::Result<Vec<Expr>> {
         .collect())
 }
 
-/// The branches of `tokio::select!`: `pattern = future, if condition => handler`.
+/// The branches of `tokio::select!`: `pattern = future, if condition => handler`. Each is returned as the match that it is.
 fn select(input: ParseStream<'_>) -> syn::Result<Vec<Expr>> {
     let mut found = Vec::new();
     if input.peek(syn::Ident) && input.peek2(Token![;]) {
@@ -82,18 +83,21 @@ fn select(input: ParseStream<'_>) -> syn::Result<Vec<Expr>> {
     while !input.is_empty() {
         if input.peek(Token![else]) {
             input.parse::<Token![else]>()?;
-        } else {
-            input.call(Pat::parse_multi_with_leading_vert)?;
-            input.parse::<Token![=]>()?;
+            input.parse::<Token![=>]>()?;
             found.push(input.parse()?);
+        } else {
+            let pattern = input.call(Pat::parse_multi_with_leading_vert)?;
+            input.parse::<Token![=]>()?;
+            let future: Expr = input.parse()?;
             if input.peek(Token![,]) {
                 input.parse::<Token![,]>()?;
                 input.parse::<Token![if]>()?;
                 found.push(input.parse()?);
             }
+            input.parse::<Token![=>]>()?;
+            let handler: Expr = input.parse()?;
+            found.push(parse_quote!(match #future { #pattern => #handler }));
         }
-        input.parse::<Token![=>]>()?;
-        found.push(input.parse()?);
         if input.peek(Token![,]) {
             input.parse::<Token![,]>()?;
         }

@@ -178,11 +178,11 @@ impl Backend for MySql {
         isolation: Option<Isolation>,
         claim: Option<&Claim<'_>>,
     ) -> sqlx::Result<Session> {
-        let is_held = match (server.flavour, claim) {
-            (Flavour::MySql, Some(claim)) => claim::is_held(&mut *connection, claim).await?,
-            _ => false,
+        let (looked, is_held) = match (server.flavour, claim) {
+            (Flavour::MySql, Some(claim)) => (true, claim::is_held(&mut *connection, claim).await?),
+            _ => (false, false),
         };
-        transaction::begin(connection, isolation).await?;
+        transaction::begin(connection, isolation, looked).await?;
         Ok(Session {
             flavour: server.flavour,
             connection_id: 0,

@@ -103,7 +103,7 @@ impl<DB: Backend> IdempotencyBuilder<DB> {
         /// How long the store may take to begin a transaction and to take a key, before the request is
         /// answered 503. The handler's own statements are not meant.
         store_timeout: Duration,
-        /// How long a request waits for its turn to write while others of this process have theirs, before it is answered
+        /// How long a request waits for its turn to write while other handlers of this process have theirs, before it is answered
         /// 503, where the database has one writer at a time (SQLite). Never longer than its handler may run (`timeout`), nor
         /// shorter than [`store_timeout`](Self::store_timeout): that counts from when the database was last seen to work, so
         /// that one that does not answer keeps nobody for longer.

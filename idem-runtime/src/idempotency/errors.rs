@@ -54,7 +54,7 @@ impl StoreError {
                 operation,
                 %error,
                 "{what}: a table of idem's, or a column of one, is missing, though `idem_schema` says that the migrations ran; \
-                 `Idempotency::check` names it, and says what to do"
+                 `Idempotency::check` names it, and says what to do; if it names none, a handler has changed `search_path` or the database"
             ),
             _ => tracing::error!(target: "idem", operation, error = %self, "{what}"),
         }

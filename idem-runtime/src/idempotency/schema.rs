@@ -199,13 +199,19 @@ struct Found {
 
 impl Found {
     async fn read<DB: Backend>(connection: &mut DB::Connection) -> sqlx::Result<Self> {
-        let mut version = DB::schema_version(&mut *connection).await?;
-        let missing = DB::missing_tables(&mut *connection).await?;
-        if version.is_none() && missing.len() < TABLES.len() {
-            // Somebody may have migrated between the two looks.
-            version = DB::schema_version(connection).await?;
+        let found = Self::look::<DB>(&mut *connection).await?;
+        if found.version.is_none() && found.missing.len() < TABLES.len() {
+            // Somebody may have migrated in the middle of it. The version is looked at first: what it says is there.
+            return Self::look::<DB>(connection).await;
         }
-        Ok(Self { version, missing })
+        Ok(found)
+    }
+
+    async fn look<DB: Backend>(connection: &mut DB::Connection) -> sqlx::Result<Self> {
+        Ok(Self {
+            version: DB::schema_version(&mut *connection).await?,
+            missing: DB::missing_tables(connection).await?,
+        })
     }
 
     fn expect<DB: Backend>(self) -> Result<(), StartupError> {
@@ -219,10 +225,13 @@ impl Found {
         }
         expect_version::<DB>(self.version)?;
         match self.version {
-            Some(version) if !self.missing.is_empty() => Err(StartupError::Incomplete {
-                version,
-                missing: self.missing,
-            }),
+            // A later version may have dropped some.
+            Some(version) if version == expected::<DB>() && !self.missing.is_empty() => {
+                Err(StartupError::Incomplete {
+                    version,
+                    missing: self.missing,
+                })
+            }
             _ => Ok(()),
         }
     }

@@ -34,7 +34,7 @@ pub enum Code {
     KeyExpired,
     /// The database is out of reach, or its pool is exhausted.
     StoreUnavailable,
-    /// The framework's tables are missing, or older than this version needs.
+    /// A table of the framework's, or a column of one, is missing, or they are older than this version needs.
     StoreNotMigrated,
     /// The handler's answer is too large, endless or an event stream; rolled back.
     ResponseNotStorable,

@@ -262,16 +262,16 @@ async fn finished<DB: Backend>(request: &atomic::Attempt<DB>, ended: Ended) -> F
         Ended::Unknown => match request.look(request.limit(), &Vec::new(), false).await {
             Ok(Some(finished)) => finished,
             Ok(None) => request.refused(Code::OutcomeUnknown, Signal::Unresolved),
-            Err(error) => request.store_failure(&error),
+            Err(error) => request.late_failure(&error),
         },
         // Somebody else has it, or will: the request is answered as any other that comes now.
         Ended::Elsewhere | Ended::Later => {
             match request.look(request.limit(), &Vec::new(), true).await {
                 Ok(Some(finished)) => finished,
                 Ok(None) => request.refused(Code::KeyInProgress, Signal::PendingDuplicate),
-                Err(error) => request.store_failure(&error),
+                Err(error) => request.late_failure(&error),
             }
         }
-        Ended::Store(error) => request.store_failure(&error),
+        Ended::Store(error) => request.late_failure(&error),
     }
 }

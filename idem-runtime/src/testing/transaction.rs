@@ -60,6 +60,9 @@ fn advice(error: &StoreError) -> String {
                 "{error}. In a test: `Idempotency::new(pool.clone()).migrate().await` before it"
             )
         }
+        StoreError::Database(sqlx::Error::PoolTimedOut) => {
+            advice(&StoreError::TimedOut("a connection of the pool"))
+        }
         StoreError::TimedOut(what) => format!(
             "waited too long for {what}. Drop the `Tx`, or give back the connection, that the test still holds, or give the pool more \
              connections; SQLite has one writer, and so one `Tx` at a time"

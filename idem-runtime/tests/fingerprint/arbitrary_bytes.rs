@@ -103,3 +103,31 @@ fn has_long_number(body: &[u8]) -> bool {
     body.windows(3)
         .any(|window| window[0] | 0x20 == b'e' && window[1..].iter().any(u8::is_ascii_digit))
 }
+
+/// A thread reuses the room that its last fingerprint took: nothing of that one is in the next.
+#[test]
+fn what_a_thread_fingerprinted_before_does_not_count() {
+    let long = format!(
+        "[{}1]",
+        r#"{"k":"a longer text than a block","l":[7]},"#.repeat(400)
+    );
+    let bodies: Vec<&str> = SEEDS[..6]
+        .iter()
+        .copied()
+        .chain(["{}", "[", "\"x\"", r#"{"a":{"b":{}}}"#, &long])
+        .collect();
+    let of = |body: &str| Request::upload(CONTENT_TYPES[0], body.as_bytes()).fingerprint();
+    for first in &bodies {
+        for second in &bodies {
+            let (after, alone) = std::thread::scope(|threads| {
+                let after = threads.spawn(|| {
+                    of(first);
+                    of(second)
+                });
+                let alone = threads.spawn(|| of(second));
+                (after.join(), alone.join())
+            });
+            assert_eq!(after.ok(), alone.ok(), "{second} after {first}");
+        }
+    }
+}

@@ -77,6 +77,7 @@ fn a_client_that_is_only_carried_is_not_called() {
         "if let Some(gateway) = found { gateway.charge(); }",
         "for mailer in mailers { mailer.send(); }",
         "match found { mailer => mailer.send() }",
+        "tokio::select! { gateway = next() => gateway.charge(), () = stop() => {} }",
         "fn pay(gateway: Gateway) { gateway.charge(); }",
         "state.gateway.charge();",
         "sms.send(); ledger.write(); book.write();",

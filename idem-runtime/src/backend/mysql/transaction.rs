@@ -15,8 +15,9 @@ use super::super::{Backend, Claim, Isolation, TransactionState};
 use super::{Flavour, Manager, MySql, Session, number};
 
 macro_rules! begin {
-    ($between:expr) => {
+    ($before:expr, $between:expr) => {
         concat!(
+            $before,
             "SET SESSION TRANSACTION READ ONLY; SET @idem_autocommit = @@autocommit, autocommit = 0; ",
             $between,
             "START TRANSACTION READ WRITE; SAVEPOINT idem_claim"
@@ -33,14 +34,18 @@ macro_rules! end {
     };
 }
 
+/// `looked`: something was read before it, which a session that does not commit by itself ends here.
 pub(super) async fn begin(
     connection: &mut MySqlConnection,
     isolation: Option<Isolation>,
+    looked: bool,
 ) -> sqlx::Result<()> {
-    let statement = match isolation {
-        None => begin!("").into_sql_str(),
-        Some(level) => AssertSqlSafe(format!(
-            begin!("SET TRANSACTION ISOLATION LEVEL {}; "),
+    let statement = match (isolation, looked) {
+        (None, false) => begin!("", "").into_sql_str(),
+        (None, true) => begin!("COMMIT; ", "").into_sql_str(),
+        (Some(level), looked) => AssertSqlSafe(format!(
+            begin!("{}", "SET TRANSACTION ISOLATION LEVEL {}; "),
+            if looked { "COMMIT; " } else { "" },
             level.as_sql()
         ))
         .into_sql_str(),
@@ -191,10 +196,10 @@ async fn is_within(connection: &mut MySqlConnection, flavour: Flavour) -> sqlx::
                 .await
         }
         // It has no such variable, but refuses to change what a transaction is in the middle of one. If there is none, the
-        // next one is changed, which is to be rolled back.
+        // next one is changed, which is to be rolled back; at this level it locks nothing that it only reads.
         Flavour::MySql => {
             let set = connection
-                .execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+                .execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
                 .await;
             match set {
                 Ok(_) => Ok(false),

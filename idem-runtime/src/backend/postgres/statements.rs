@@ -1,6 +1,6 @@
 //! The statements of a key's record.
 
-/// The columns of a record, in the order in which [`record`] reads them.
+/// The columns of a record, in the order in which [`super::rows`] reads them.
 macro_rules! columns {
     () => {
         "r.state, r.owner, r.fingerprint_version, r.fingerprint, r.fingerprint_options, r.status, \
@@ -32,7 +32,7 @@ pub(super) const LOOK_TOGETHER: &str = concat!(
 /// transaction's, and this is its first statement. Either may miss a record that was committed while
 /// this statement waited for nothing; [`COMPLETE`] finds it.
 ///
-/// A key that was looked for before, as the last argument says, is not looked for again: see [`serializable`]. Then what was committed since
+/// A key that was looked for before, as the last argument says, is not looked for again: see [`super::serializable`]. Then what was committed since
 /// is missed, too.
 pub(super) const CLAIM: &str = "\
     SELECT pg_backend_pid() AS process, \

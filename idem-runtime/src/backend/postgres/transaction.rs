@@ -1,8 +1,11 @@
 //! What became of a transaction that a handler had.
 
+use std::time::Duration;
+
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor, Postgres, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
+use tokio::time::timeout;
 
 use crate::guard::Breach;
 
@@ -81,6 +84,9 @@ pub(super) async fn state(
     }
 }
 
+/// How long that may be looked at.
+const BREACH: Duration = Duration::from_millis(200);
+
 /// How the session's transaction ended, where the connection says `now` that it is in none, or in another.
 async fn breach(connection: &mut PgConnection, session: &Session, now: Option<&str>) -> Breach {
     if let Some(mark) = &session.mark {
@@ -92,10 +98,9 @@ async fn breach(connection: &mut PgConnection, session: &Session, now: Option<&s
     }
     // A pooler may have lent another server's.
     if !session.pooled && session.process != 0 {
-        let process: sqlx::Result<i32> = sqlx::query_scalar("SELECT pg_backend_pid()")
-            .fetch_one(connection)
-            .await;
-        if process.is_ok_and(|process| process != session.process) {
+        let asked = sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(connection);
+        // Only for whoever reads of it, so that it must not delay what is known already.
+        if matches!(timeout(BREACH, asked).await, Ok(Ok(process)) if process != session.process) {
             return Breach::OtherConnection;
         }
     }

@@ -45,7 +45,8 @@ thread_local! {
     static SPARE: Cell<Option<Draft>> = const { Cell::new(None) };
 }
 
-/// The longest body whose draft leaves its room, and finds some: a thread keeps so much, and what its leaves take.
+/// The longest body that finds such room. Left is what is up to twice as long, so that a thread keeps that, with what was
+/// written there last, and some bytes for each leaf.
 const LONGEST_SPARE: usize = 32 * 1024;
 
 impl Draft {

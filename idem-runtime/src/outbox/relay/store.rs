@@ -52,7 +52,8 @@ impl<DB: Backend> Store<DB> {
         let limit = Instant::now() + STATEMENT;
         let alone = match self.held.take() {
             Some(held) => held,
-            None => self.idempotency.alone(limit).await?,
+            // No longer than for the rest: lanes are lent for some seconds.
+            None => self.idempotency.alone_within(limit, STATEMENT).await?,
         };
         self.run(alone, limit, part).await
     }

@@ -150,9 +150,10 @@ pub(crate) async fn renew<DB: Backend>(
     fence: &Fence,
     lease: Duration,
 ) -> Result<bool, StoreError> {
-    let limit = Instant::now() + idempotency.shared.settings.store_timeout;
-    // A renewal that comes late is of no use.
-    let patience = idempotency.shared.settings.writer_timeout.min(lease / 3);
+    // A renewal that comes late is of no use: two thirds of the lease are left when it begins.
+    let settings = &idempotency.shared.settings;
+    let patience = settings.writer_timeout.min(lease / 3);
+    let limit = Instant::now() + settings.store_timeout.min(lease / 3);
     let mut alone = idempotency.alone_within(limit, patience).await?;
     let renewed = alone.run(limit, async |connection: &mut DB::Connection| {
         DB::renew(connection, fence, lease).await
