@@ -8,12 +8,13 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::backend::Backend;
 use crate::idempotency::{Idempotency, StoreError};
-use crate::turn::{Turn, waited};
+use crate::turn::{self, Turn, waited};
 
 /// Closes its connection unless what ran on it came to its end: a dropped future may have left a transaction open.
 pub(crate) struct Alone<DB: Backend> {
     idempotency: Idempotency<DB>,
-    connection: PoolConnection<DB>,
+    /// Taken when this is dropped.
+    connection: Option<PoolConnection<DB>>,
     running: bool,
     /// The writer's turn, where the engine has one writer.
     turn: Option<Turn>,
@@ -39,7 +40,7 @@ impl<DB: Backend> Idempotency<DB> {
         let limit = limit + waited;
         Ok(Alone {
             idempotency: self.clone(),
-            connection: self.connection(limit).await?,
+            connection: Some(self.connection(limit).await?),
             running: false,
             turn,
             waited,
@@ -57,7 +58,7 @@ impl<DB: Backend> Idempotency<DB> {
     pub(crate) fn alone_on(&self, connection: PoolConnection<DB>) -> Alone<DB> {
         Alone {
             idempotency: self.clone(),
-            connection,
+            connection: Some(connection),
             running: false,
             turn: None,
             waited: Duration::ZERO,
@@ -91,7 +92,8 @@ impl<DB: Backend> Alone<DB> {
     ) -> Result<T, StoreError> {
         self.running = true;
         let limit = limit + std::mem::take(&mut self.waited);
-        let apart = self.idempotency.apart(&mut self.connection, part);
+        let connection = self.connection.as_mut().expect("taken at the end only");
+        let apart = self.idempotency.apart(connection, part);
         let done = timeout_at(limit, apart).await;
         let done = done.map_err(|_| StoreError::TimedOut("a statement of an operation"))?;
         self.running = done.is_err();
@@ -104,8 +106,10 @@ impl<DB: Backend> Alone<DB> {
 
 impl<DB: Backend> Drop for Alone<DB> {
     fn drop(&mut self) {
-        if self.running {
-            self.connection.close_on_drop();
+        if self.running
+            && let Some(connection) = self.connection.take()
+        {
+            turn::close(connection, self.turn.take());
         }
     }
 }

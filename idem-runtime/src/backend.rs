@@ -200,7 +200,7 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         _fence: &Fence,
         _written: &Written<'_>,
     ) -> impl Future<Output = Result<bool, EndFailure>> + Send {
-        std::future::ready(Err(EndFailure::Open))
+        std::future::ready(Err(EndFailure::Open(None)))
     }
 
     /// `complete_operation` and `commit` in one round trip; `None` as above.
@@ -211,7 +211,7 @@ pub trait Backend: Database + OperationStore + OutboxStore + InboxStore + sealed
         _fence: &Fence,
         _answer: &Answer<'_>,
     ) -> impl Future<Output = Result<Option<Stored>, EndFailure>> + Send {
-        std::future::ready(Err(EndFailure::Open))
+        std::future::ready(Err(EndFailure::Open(None)))
     }
 
     /// Whether a claim may be stopped by a lock on the gap between two keys.

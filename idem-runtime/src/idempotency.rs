@@ -165,13 +165,14 @@ impl<DB: Backend> Idempotency<DB> {
         let shared = &self.shared;
         let turn = self.turn(limit, patience).await?;
         let limit = limit + waited(turn.as_ref());
-        let mut beginning = Beginning::on(self.connection(limit).await?);
+        let mut beginning = Beginning::in_turn(self.connection(limit).await?, turn);
         let begun = beginning.run(limit, async |connection: &mut DB::Connection| {
             let server = self.server(connection).await?;
             DB::begin(connection, &server, shared.settings.isolation, claim).await
         });
         let session = begun.await?;
-        Ok(self.tx(beginning.end(), session, turn, operation_id))
+        let (connection, turn) = beginning.end_in_turn();
+        Ok(self.tx(connection, session, turn, operation_id))
     }
 
     /// Begins the transaction of a step. As [`Self::begin`].
@@ -184,7 +185,7 @@ impl<DB: Backend> Idempotency<DB> {
             .turn(limit, self.shared.settings.writer_timeout)
             .await?;
         let limit = limit + waited(turn.as_ref());
-        let mut beginning = Beginning::on(self.connection(limit).await?);
+        let mut beginning = Beginning::in_turn(self.connection(limit).await?, turn);
         let mark = crate::digest::hex(&crate::atomic::new_owner());
         let settings = &self.shared.settings;
         let (isolation, round_trips) = (settings.isolation, settings.round_trips);
@@ -193,7 +194,8 @@ impl<DB: Backend> Idempotency<DB> {
             DB::begin_marked(connection, &server, isolation, round_trips, &mark).await
         });
         let session = begun.await?;
-        Ok(self.tx(beginning.end(), session, turn, operation_id))
+        let (connection, turn) = beginning.end_in_turn();
+        Ok(self.tx(connection, session, turn, operation_id))
     }
 
     /// The writer's turn, where the engine has one writer.

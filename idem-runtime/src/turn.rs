@@ -3,8 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use sqlx::pool::PoolConnection;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
+
+use crate::backend::Backend;
 
 /// Those of this process who want to write, one after the other.
 #[derive(Debug)]
@@ -114,6 +118,21 @@ impl Turn {
 /// The same where there may be no turn to wait for.
 pub(crate) fn waited(turn: Option<&Turn>) -> Duration {
     turn.map_or(Duration::ZERO, Turn::waited)
+}
+
+/// Closes a connection on which something may still run. That one's turn is over when it is closed: what others began meanwhile
+/// would wait for the same, each on a connection that is then missing to those who only read.
+pub(crate) fn close<DB: Backend>(mut connection: PoolConnection<DB>, turn: Option<Turn>) {
+    match (turn, Handle::try_current()) {
+        (Some(turn), Ok(runtime)) => {
+            runtime.spawn(async move {
+                let closed = connection.close().await;
+                drop(turn);
+                closed
+            });
+        }
+        _ => connection.close_on_drop(),
+    }
 }
 
 impl Drop for Turn {

@@ -114,7 +114,7 @@ impl<DB: Backend> Attempt<DB> {
                 return match backend::fault(&error) {
                     Fault::RunAgain => Ok(Step::Again),
                     Fault::Constraint | Fault::Aborted => Ok(self.constraint_failed(claim, &error)),
-                    Fault::Store => Ok(Step::Unacknowledged(response)),
+                    Fault::Store => Ok(self.unacknowledged(claim, Some(&error), response)),
                 };
             }
         }
@@ -140,7 +140,7 @@ impl<DB: Backend> Attempt<DB> {
         let committed = DB::complete_and_commit(connection, session, claim, &answer);
         let committed = timeout(COMMIT, committed).await;
         faults::point("commit.after");
-        let error = match committed.unwrap_or(Err(EndFailure::Open)) {
+        let error = match committed.unwrap_or(Err(EndFailure::Open(None))) {
             Ok(Completed::Stored(stored)) => {
                 tx.release();
                 let finished = self.accepted(parcel, response, stored.expires_at, false);
@@ -163,9 +163,9 @@ impl<DB: Backend> Attempt<DB> {
                 tx.abandon();
                 return Ok(Step::Finished(self.accepted(parcel, response, None, false)));
             }
-            Err(EndFailure::Open) => {
+            Err(EndFailure::Open(error)) => {
                 tx.abandon();
-                return Ok(Step::Unacknowledged(response));
+                return Ok(self.unacknowledged(claim, error.as_ref(), response));
             }
             Err(EndFailure::RolledBack(error)) => error,
         };
@@ -202,6 +202,18 @@ impl<DB: Backend> Attempt<DB> {
     fn constraint_failed(&self, claim: &Claim<'_>, error: &sqlx::Error) -> Step {
         tracing::error!(target: "idem", operation = claim.operation, %error, "the transaction failed at its end");
         Step::Finished(self.released(Code::TransactionAborted))
+    }
+
+    /// Nobody said whether it was committed: the record tells. What was said instead is for whoever operates the database.
+    fn unacknowledged(
+        &self,
+        claim: &Claim<'_>,
+        error: Option<&sqlx::Error>,
+        response: CapturedResponse,
+    ) -> Step {
+        let error = error.map_or_else(|| "no answer in time".to_owned(), ToString::to_string);
+        tracing::warn!(target: "idem", operation = claim.operation, error, "a commit was not acknowledged; its record is looked for");
+        Step::Unacknowledged(response)
     }
 
     /// The effect is undone, and its answer stored by a statement of its own.

@@ -200,7 +200,7 @@ impl Backend for Postgres {
         written: &Written<'_>,
     ) -> Result<bool, EndFailure> {
         let Some(mark) = &session.mark else {
-            return Err(EndFailure::Open);
+            return Err(EndFailure::Open(None));
         };
         operations::fused::record_and_commit(connection, &mark.text, fence, written).await
     }
@@ -212,7 +212,7 @@ impl Backend for Postgres {
         answer: &Answer<'_>,
     ) -> Result<Option<Stored>, EndFailure> {
         let Some(mark) = &session.mark else {
-            return Err(EndFailure::Open);
+            return Err(EndFailure::Open(None));
         };
         operations::fused::complete_and_commit(connection, &mark.text, fence, answer).await
     }

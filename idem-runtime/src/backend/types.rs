@@ -99,8 +99,8 @@ pub enum EndFailure {
     Storing(sqlx::Error),
     /// The claim's transaction was rolled back instead of committed.
     RolledBack(sqlx::Error),
-    /// The database did not say what became of it.
-    Open,
+    /// The database did not say what became of it, but this, if anything.
+    Open(Option<sqlx::Error>),
 }
 
 /// What became of a transaction while the handler had it.

@@ -54,7 +54,8 @@ impl StoreError {
                 operation,
                 %error,
                 "{what}: a table of idem's, or a column of one, is missing, though `idem_schema` says that the migrations ran; \
-                 `Idempotency::check` names it, and says what to do; if it names none, a handler has changed `search_path` or the database"
+                 `Idempotency::check` names a table that is gone, and says what to do; if it names none, compare the columns with \
+                 `Idempotency::schema()`; or a handler has changed `search_path`, or the database"
             ),
             _ => tracing::error!(target: "idem", operation, error = %self, "{what}"),
         }
@@ -73,7 +74,8 @@ pub enum StartupError {
     /// The migration failed.
     #[error(
         "idem's tables can't be created or upgraded ({0}); give the user the right to create tables, or run \
-         the SQL of `Idempotency::schema()` with your own migrations"
+         the SQL of `Idempotency::schema()` with your own migrations; if it is a table that already exists, a row of `idem_schema` is gone: \
+         insert it again, `(version, applied_at)`, one for each migration whose tables are there"
     )]
     Migrate(#[source] sqlx::Error),
     /// The migration was interrupted by the runtime's shutdown.

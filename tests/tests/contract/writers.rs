@@ -14,6 +14,7 @@ on_every_backend! {
     writers_that_take_longer_than_the_store_may_all_have_their_turn,
     so_do_those_whose_errors_are_stored,
     a_database_that_another_process_keeps_busy_is_told_of_in_time,
+    replays_are_answered_while_another_process_writes,
 }
 
 /// 4 seconds of work, of which each request alone sees one turn.
@@ -63,4 +64,34 @@ async fn a_database_that_another_process_keeps_busy_is_told_of_in_time(app: &Fix
     for answer in together(&calls).await {
         assert_eq!(answer.status, 201, "{answer:?}");
     }
+}
+
+/// A begin that is given up goes on waiting inside SQLite, on a connection that nobody else has meanwhile: there is one of them.
+async fn replays_are_answered_while_another_process_writes(app: &Fixture) {
+    let known = app.effect("/effects");
+    let first = known.send().await;
+    let mut other = SqliteConnection::connect(app.database.url())
+        .await
+        .expect("the database is there");
+    other.execute("BEGIN IMMEDIATE").await.expect("it is free");
+    let at_once = Duration::from_millis(500);
+    let (mut refused, mut late) = (Vec::new(), Vec::<Duration>::new());
+    for _ in 0..50 {
+        let write = app.effect("/effects");
+        refused.push(tokio::spawn(async move { write.send().await }));
+        let asked = std::time::Instant::now();
+        known.send().await.assert_replays(&first);
+        late.extend(Some(asked.elapsed()).filter(|took| *took > at_once));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(late.is_empty(), "replays that waited: {late:?}");
+    other.execute("ROLLBACK").await.expect("it ends");
+    for refused in refused {
+        let answer = refused.await.expect("it is sent");
+        assert!(matches!(answer.status, 503 | 201), "{answer:?}");
+    }
+    let next = in_time("the next writes", Duration::from_secs(2), async || {
+        app.effect("/effects").send().await
+    });
+    assert_eq!(next.await.status, 201);
 }

@@ -262,8 +262,8 @@ pub(super) async fn complete_and_commit(
                 expires_at: expires_at(row),
             }))
         }
-        (Ok(()), None) => Err(EndFailure::Open),
-        (Err(error), _) if !is_final(&error) => Err(EndFailure::Open),
+        (Ok(()), None) => Err(EndFailure::Open(None)),
+        (Err(error), _) if !is_final(&error) => Err(EndFailure::Open(Some(error))),
         (Err(error), Some(_)) => Err(EndFailure::RolledBack(error)),
         // No row: it was the insert that failed. In a partitioned table an error names the part, not the table.
         (Err(sqlx::Error::Database(error)), None) if error.is_unique_violation() => {

@@ -103,7 +103,7 @@ impl<DB: Backend> Attempt<DB> {
         let committed = DB::complete_operation_and_commit(connection, session, &self.fence, answer);
         let committed = timeout(COMMIT, committed).await;
         faults::point("commit.after");
-        match committed.unwrap_or(Err(EndFailure::Open)) {
+        match committed.unwrap_or(Err(EndFailure::Open(None))) {
             Ok(Some(stored)) => {
                 tx.release();
                 Ok(stored)

@@ -71,7 +71,7 @@ async fn write_with_commit<DB: Backend>(
     )
     .await;
     faults::point("commit.after");
-    match committed.unwrap_or(Err(EndFailure::Open)) {
+    match committed.unwrap_or(Err(EndFailure::Open(None))) {
         Ok(true) => {
             tx.release();
             Ok(true)
@@ -96,7 +96,7 @@ pub(crate) async fn not_committed<DB: Backend>(tx: Tx<DB>, failure: EndFailure) 
             interrupt(error)
         }
         // Its acknowledgement may be lost: what is recorded tells.
-        EndFailure::Open => {
+        EndFailure::Open(_) => {
             tx.abandon();
             Interrupt::Again
         }

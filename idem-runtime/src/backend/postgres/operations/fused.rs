@@ -131,8 +131,8 @@ async fn end(
                 expires_at: fused::expires_at(&row),
             }))
         }
-        (Ok(()), None) => Err(EndFailure::Open),
-        (Err(error), _) if !fused::is_final(&error) => Err(EndFailure::Open),
+        (Ok(()), None) => Err(EndFailure::Open(None)),
+        (Err(error), _) if !fused::is_final(&error) => Err(EndFailure::Open(Some(error))),
         (Err(error), Some(_)) => Err(EndFailure::RolledBack(error)),
         (Err(error), None) if fused::says(&error, NOT_FREE) => Ok(None),
         (Err(error), None) => Err(EndFailure::Storing(error)),
