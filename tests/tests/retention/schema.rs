@@ -156,7 +156,7 @@ async fn dropped<DB: Tested>() {
             assert_refused(&service, key).await;
         }
         drop(events);
-        assert_eq!(said.lines("`Idempotency::check` names it"), 2);
+        assert_eq!(said.lines("`Idempotency::check` names a table"), 2);
         assert_eq!(store.effects().await, 1);
     }
 }
