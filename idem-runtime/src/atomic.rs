@@ -157,8 +157,7 @@ impl<DB: Backend> Attempt<DB> {
                 }
                 Ok(Step::Again) => tokio::time::sleep(jitter(POLL.0 * (runs + 1))).await,
                 Ok(Step::Unacknowledged(response)) => unacknowledged.push((owner, response)),
-                // Taken: the handler ran.
-                Err(error) if ready.is_none() => return self.late_failure(&error),
+                // Whether or not the handler ran: its transaction is rolled back.
                 Err(error) => return self.store_failure(&error),
             }
             owner = new_owner();
@@ -299,7 +298,7 @@ impl<DB: Backend> Attempt<DB> {
         self.refused(error.code(), Signal::StoreFailure)
     }
 
-    /// The same, once the operation had begun: whatever is missing then, nobody may say that nothing was done.
+    /// The same, where something may have been done: whatever is missing then, nobody may say that nothing was.
     pub(crate) fn late_failure(&self, error: &StoreError) -> Finished {
         error.log(self.ticket.spec.name, "the idempotency store failed");
         self.refused(Code::StoreUnavailable, Signal::StoreFailure)
