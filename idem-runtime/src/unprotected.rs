@@ -35,7 +35,7 @@ pub(crate) async fn answer<DB: Backend>(
             Ok(None) => tokio::time::sleep(jitter(POLL.0 * run_number)).await,
             Err(error) => {
                 error.log(ticket.spec.name, "the database failed");
-                return (refuse(Code::StoreUnavailable), Signal::StoreFailure);
+                return (refuse(error.code()), Signal::StoreFailure);
             }
         }
     }
