@@ -30,7 +30,7 @@ fn first_use(backend: Backend, is_mariadb: bool) -> &'static [&'static str] {
         // What a look without waiting, `RETURNING` and a wait of zero are on MariaDB is four statements more.
         Backend::MySql if !is_mariadb => &[
             "SELECT state FROM idem_keys WHERE id = ? FOR UPDATE NOWAIT",
-            "COMMIT; SET SESSION TRANSACTION READ ONLY;",
+            "ROLLBACK; SET SESSION TRANSACTION READ ONLY;",
             "SET @idem_wait = @@innodb_lock_wait_timeout, SESSION innodb_lock_wait_timeout = 1",
             "INSERT INTO idem_keys",
             "SET SESSION innodb_lock_wait_timeout = @idem_wait",

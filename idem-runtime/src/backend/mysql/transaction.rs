@@ -42,10 +42,10 @@ pub(super) async fn begin(
 ) -> sqlx::Result<()> {
     let statement = match (isolation, looked) {
         (None, false) => begin!("", "").into_sql_str(),
-        (None, true) => begin!("COMMIT; ", "").into_sql_str(),
+        (None, true) => begin!("ROLLBACK; ", "").into_sql_str(),
         (Some(level), looked) => AssertSqlSafe(format!(
             begin!("{}", "SET TRANSACTION ISOLATION LEVEL {}; "),
-            if looked { "COMMIT; " } else { "" },
+            if looked { "ROLLBACK; " } else { "" },
             level.as_sql()
         ))
         .into_sql_str(),
