@@ -384,3 +384,9 @@ impl<DB: Backend> DerefMut for Tx<DB> {
         &mut self.connection
     }
 }
+
+/// Tells whoever operates the database what it said of a commit that may have taken place or not.
+pub(crate) fn tell_unacknowledged(operation: Option<&str>, error: Option<&sqlx::Error>) {
+    let error = error.map_or_else(|| "no answer in time".to_owned(), ToString::to_string);
+    tracing::warn!(target: "idem", operation, error, "a commit was not acknowledged; what is recorded tells");
+}

@@ -1,9 +1,9 @@
 //! The expressions inside calls of well-known macros.
 
+use quote::quote;
 use syn::{
     Expr, Macro, Pat, Token,
     parse::{ParseStream, Parser},
-    parse_quote,
     punctuated::Punctuated,
 };
 
@@ -96,7 +96,10 @@ fn select(input: ParseStream<'_>) -> syn::Result<Vec<Expr>> {
             }
             input.parse::<Token![=>]>()?;
             let handler: Expr = input.parse()?;
-            found.push(parse_quote!(match #future { #pattern => #handler }));
+            // In parentheses: a struct's braces would be those of the match.
+            found.push(syn::parse2(
+                quote!(match (#future) { #pattern => #handler }),
+            )?);
         }
         if input.peek(Token![,]) {
             input.parse::<Token![,]>()?;

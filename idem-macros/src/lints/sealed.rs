@@ -54,8 +54,8 @@ fn of<'a>(pattern: &'a Pat, ty: &'a Type) -> Option<&'a Ident> {
     }
 }
 
-/// By its name alone, so that it must be written as ours. A type of the user's of the same name and with a parameter is taken for it; the
-/// message says how to go on.
+/// By its name alone, so that it must be written as ours. A type of the user's of the same name and with a parameter is taken for it,
+/// and needs the `allow` of any of these lints.
 fn is_sealed(path: &Path) -> bool {
     let names: Vec<_> = path
         .segments

@@ -15,7 +15,7 @@ use crate::parcel::Parcel;
 use crate::problem::Code;
 use crate::response::CapturedResponse;
 use crate::telemetry::Signal;
-use crate::tx::Tx;
+use crate::tx::{Tx, tell_unacknowledged};
 
 impl<DB: Backend> Attempt<DB> {
     /// Stores the answer and commits.
@@ -114,7 +114,10 @@ impl<DB: Backend> Attempt<DB> {
                 return match backend::fault(&error) {
                     Fault::RunAgain => Ok(Step::Again),
                     Fault::Constraint | Fault::Aborted => Ok(self.constraint_failed(claim, &error)),
-                    Fault::Store => Ok(self.unacknowledged(claim, Some(&error), response)),
+                    Fault::Store => {
+                        tell_unacknowledged(Some(claim.operation), Some(&error));
+                        Ok(Step::Unacknowledged(response))
+                    }
                 };
             }
         }
@@ -165,7 +168,8 @@ impl<DB: Backend> Attempt<DB> {
             }
             Err(EndFailure::Open(error)) => {
                 tx.abandon();
-                return Ok(self.unacknowledged(claim, error.as_ref(), response));
+                tell_unacknowledged(Some(claim.operation), error.as_ref());
+                return Ok(Step::Unacknowledged(response));
             }
             Err(EndFailure::RolledBack(error)) => error,
         };
@@ -202,18 +206,6 @@ impl<DB: Backend> Attempt<DB> {
     fn constraint_failed(&self, claim: &Claim<'_>, error: &sqlx::Error) -> Step {
         tracing::error!(target: "idem", operation = claim.operation, %error, "the transaction failed at its end");
         Step::Finished(self.released(Code::TransactionAborted))
-    }
-
-    /// Nobody said whether it was committed: the record tells. What was said instead is for whoever operates the database.
-    fn unacknowledged(
-        &self,
-        claim: &Claim<'_>,
-        error: Option<&sqlx::Error>,
-        response: CapturedResponse,
-    ) -> Step {
-        let error = error.map_or_else(|| "no answer in time".to_owned(), ToString::to_string);
-        tracing::warn!(target: "idem", operation = claim.operation, error, "a commit was not acknowledged; its record is looked for");
-        Step::Unacknowledged(response)
     }
 
     /// The effect is undone, and its answer stored by a statement of its own.

@@ -78,6 +78,7 @@ fn a_client_that_is_only_carried_is_not_called() {
         "for mailer in mailers { mailer.send(); }",
         "match found { mailer => mailer.send() }",
         "tokio::select! { gateway = next() => gateway.charge(), () = stop() => {} }",
+        "tokio::select! { Some(mailer) = Next { of: mailers }, if ready => mailer.send(), else => return Ok(()) }",
         "fn pay(gateway: Gateway) { gateway.charge(); }",
         "state.gateway.charge();",
         "sms.send(); ledger.write(); book.write();",

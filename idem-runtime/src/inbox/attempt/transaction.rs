@@ -10,7 +10,7 @@ use crate::backend::{self, Backend, Fault, TransactionState};
 use crate::faults;
 use crate::idempotency::Idempotency;
 use crate::inbox::errors::InboxError;
-use crate::tx::Tx;
+use crate::tx::{Tx, tell_unacknowledged};
 
 /// What became of a transaction.
 pub(super) enum Finish {
@@ -94,7 +94,10 @@ pub(super) async fn commits<DB: Backend>(
         Err(error) => match backend::fault(&error) {
             Fault::RunAgain => Ok(Finish::Again),
             Fault::Constraint | Fault::Aborted => aborted(&error.to_string()),
-            Fault::Store => Ok(Finish::Unacknowledged),
+            Fault::Store => {
+                tell_unacknowledged(None, Some(&error));
+                Ok(Finish::Unacknowledged)
+            }
         },
     }
 }

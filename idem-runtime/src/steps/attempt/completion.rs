@@ -12,7 +12,7 @@ use crate::options;
 use crate::parcel::Parcel;
 use crate::problem::Code;
 use crate::response::CapturedResponse;
-use crate::tx::Tx;
+use crate::tx::{Tx, tell_unacknowledged};
 
 impl<DB: Backend> Attempt<DB> {
     /// Stores the answer, with what the last atomic step left open.
@@ -86,7 +86,11 @@ impl<DB: Backend> Attempt<DB> {
                     Interrupt::Fault(Code::TransactionAborted, error.to_string())
                 }
                 // Its acknowledgement may be lost: what is recorded tells.
-                Fault::RunAgain | Fault::Store => Interrupt::Again,
+                Fault::Store => {
+                    tell_unacknowledged(None, Some(&error));
+                    Interrupt::Again
+                }
+                Fault::RunAgain => Interrupt::Again,
             });
         }
         Ok(stored)

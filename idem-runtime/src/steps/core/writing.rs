@@ -11,7 +11,7 @@ use crate::backend::{self, Backend, EndFailure, Fault, TransactionState};
 use crate::faults;
 use crate::idempotency::{Idempotency, StoreError};
 use crate::problem::Code;
-use crate::tx::Tx;
+use crate::tx::{Tx, tell_unacknowledged};
 
 /// Writes the journal as a step's last statement, and commits both.
 pub(super) async fn write_in<DB: Backend>(
@@ -51,6 +51,10 @@ pub(super) async fn write_in<DB: Backend>(
         Ok(()) => Ok(true),
         // Its acknowledgement may be lost: what is recorded tells.
         Err(error) => Err(match interrupt(error) {
+            Interrupt::Store(StoreError::Database(error)) => {
+                tell_unacknowledged(None, Some(&error));
+                Interrupt::Again
+            }
             Interrupt::Store(_) => Interrupt::Again,
             why => why,
         }),
@@ -96,7 +100,8 @@ pub(crate) async fn not_committed<DB: Backend>(tx: Tx<DB>, failure: EndFailure) 
             interrupt(error)
         }
         // Its acknowledgement may be lost: what is recorded tells.
-        EndFailure::Open(_) => {
+        EndFailure::Open(error) => {
+            tell_unacknowledged(None, error.as_ref());
             tx.abandon();
             Interrupt::Again
         }
